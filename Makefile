@@ -88,7 +88,13 @@ STEP_NUMBERS := $(foreach step,$(STEPS),$(call before_underscore,$(step)))
 step_named = $(filter $(1)_%,$(STEPS))
 # A kernel has the name of its file: 2_online.cu holds online.
 kernel_in = $(patsubst $(call before_underscore,$(1))_%,%,$(1))
-kernels_of = $(foreach file,$(wildcard $(1)/[0-9]*_*.cu),$(call kernel_in,$(basename $(notdir $(file)))))
+# The core ladder lies in the step's folder, each other in a folder of its own.
+LADDERS := limit hopper decode backward
+in_step = $(wildcard $(1)/$(2) $(LADDERS:%=$(1)/%/$(2)))
+kernel_files = $(call in_step,$(1),*.cu)
+# With the rows that name them.
+step_files = $(call kernel_files,$(1)) $(wildcard $(1)/*_step.c)
+kernels_of = $(foreach file,$(call in_step,$(1),[0-9]*_*.cu),$(call kernel_in,$(basename $(notdir $(file)))))
 define newline
 
 
@@ -102,7 +108,8 @@ TAKES_STEP := run test sanitize
 TAKES_KERNEL := $(foreach goal,run test sanitize,$(goal) $(STEP_NUMBERS:%=$(goal)-%))
 STEP ?=
 KERNEL ?=
-unexport STEP KERNEL
+LADDER ?=
+unexport STEP KERNEL LADDER
 STEPS_OF_STEP := $(if $(filter-out all,$(STEP)),$(foreach number,$(STEP),$(call step_named,$(number))),$(STEPS))
 CHOSEN_STEPS := $(if $(KERNEL),$(foreach step,$(STEPS_OF_STEP),$(if \
     $(filter $(KERNEL),$(call kernels_of,$(step))),$(step))),$(STEPS_OF_STEP))
@@ -111,9 +118,11 @@ CHOSEN_NUMBERS := $(foreach step,$(CHOSEN_STEPS),$(call before_underscore,$(step
 # ---------------------------------------------------------------------------------------------------------------------
 # The three builds
 
-COMMON_SOURCES := $(filter-out common/device/backend.c common/doctor.c,$(wildcard common/*.c))
+COMMON_SOURCES := $(filter-out common/device/backend.c,$(wildcard common/harness/*.c common/problems/*.c common/device/*.c))
 
-include_gpu := -Icommon -I. -isystem $(CUDA_HOME)/include
+# Of <ptx.cuh>, as of the vendor's headers, exactly one is on a build's path; simtcc brings its own.
+kernel_include_gpu := -Icommon/device/gpu -Icommon -I.
+include_gpu := $(kernel_include_gpu) -isystem $(CUDA_HOME)/include
 include_cpu := -I$(SIMT_INCLUDE) -Icommon -I.
 include_check := $(include_cpu)
 
@@ -146,7 +155,7 @@ gencode = $(foreach arch,$(1),'-gencode=arch=$(arch:sm_%=compute_%)$(comma)code=
 
 # A kernel that begins "// needs: sm_80" is compiled for those of ARCH that can run it, and for sm_80 when none can: its
 # launcher then refuses the device. sm_90a has instructions that later architectures dropped, so it stands alone.
-NEEDS := $(shell grep -Ho '^// needs: sm_[0-9]*a\?' 0?_*/*.cu common/*.cu tests/simt/*.cu tests/ptx/*.cu tests/tiles_*.cu 2>/dev/null | sed 's,:// needs: sm_,=,')
+NEEDS := $(shell grep -Ho '^// needs: sm_[0-9]*a\?' 0?_*/*.cu 0?_*/*/*.cu common/*/*.cu tests/*/*.cu 2>/dev/null | sed 's,:// needs: sm_,=,')
 needed = $(patsubst $(1)=%,%,$(filter $(1)=%,$(NEEDS)))
 at_least = $(foreach arch,$(ARCH),$(shell [ $(patsubst %a,%,$(patsubst sm_%,%,$(arch))) -ge $(1) ] && echo $(arch)))
 # The others are compiled for sm_90 where ARCH says sm_90a, so that there is PTX of them.
@@ -179,81 +188,29 @@ endef
 
 # $(2) is a step.
 define step_rules
-build/$(1)/$(2): $$(call objects,$(1),$$(wildcard $(2)/*.c $(2)/*.cu)) build/$(1)/libcommon.a $$(runtime_$(1))
+build/$(1)/$(2): $$(call objects,$(1),$(2)/main.c $$(call step_files,$(2))) build/$(1)/libcommon.a $$(runtime_$(1))
 	$$(say) LINK $$@
 	$$(quiet)$$(link_$(1)) $$^ -o $$@ $$(libraries_$(1))
-endef
-
-# $(2) is a test's name without .c, $(3) the kernels it calls.
-define test_rules
-build/$(1)/obj/tests/$(2).c.o: | packages-test
-build/$(1)/tests/$(2): $$(call objects,$(1),tests/$(2).c tests/support/ladder.c $(3)) build/$(1)/libcommon.a $$(runtime_$(1))
-	@mkdir -p $$(@D)
-	$$(say) LINK $$@
-	$$(quiet)$$(link_$(1)) $$^ -o $$@ -lcriterion $$(libraries_$(1))
 endef
 
 build/gpu/obj/%.cu.o: %.cu build/gpu/flags
 	@mkdir -p $(@D)
 	$(say) NVCC $@
-	$(quiet)$(NVCC) $(NVCC_FLAGS) $(call gencode,$(call arches_for,$<)) -Icommon -I. -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	$(quiet)$(NVCC) $(NVCC_FLAGS) $(call gencode,$(call arches_for,$<)) $(kernel_include_gpu) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
-build/cpu/obj/%.cu.o: %.cu build/cpu/flags $(SIMTCC)
-	@mkdir -p $(@D)
-	$(say) SIMT $@
-	$(quiet)$(SIMTCC) -O2 -Wall -Wextra -Werror -Icommon -I. -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
-
-build/check/obj/%.cu.o: %.cu build/check/flags $(SIMTCC)
-	@mkdir -p $(@D)
-	$(say) SIMT $@
-	$(quiet)$(SIMTCC) --check -Wall -Wextra -Werror -Icommon -I. -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
-
-# A device runs the PTX of an older architecture, too, and with it the paths of that architecture; $(1) is its number. Host
-# code and kernels that need a newer one are those of build/gpu.
-define ptx_rules
-build/gpu-ptx$(1)/obj/%.cu.o: %.cu build/gpu/flags
+# $(1) is cpu or check, $(2) what simtcc is told.
+define simt_rules
+build/$(1)/obj/%.cu.o: %.cu build/$(1)/flags $(SIMTCC)
 	@mkdir -p $$(@D)
-	$$(say) NVCC $$@
-	$$(quiet)$$(NVCC) $$(NVCC_FLAGS) -gencode=arch=compute_$(1),code=compute_$(1) -Icommon -I. -MMD -MP -MF $$(@:.o=.d) -c $$< -o $$@
+	$$(say) SIMT $$@
+	$$(quiet)$(SIMTCC) $(2) -Wall -Wextra -Werror -Icommon -I. -MMD -MP -MF $$(@:.o=.d) -MT $$@ -c $$< -o $$@
 endef
+$(eval $(call simt_rules,cpu,-O2))
+$(eval $(call simt_rules,check,--check))
 
-runs_on = $(foreach file,$(2),$(shell [ $(or $(patsubst %a,%,$(call needed,$(file))),0) -le $(1) ] && echo $(file)))
-
-# $(2) is a test's name without .c, $(3) the kernels it calls, $(4) those of them that run on the architecture.
-define ptx_test_rules
-build/gpu-ptx$(1)/tests/$(2): $$(call objects,gpu,tests/$(2).c tests/support/ladder.c $$(filter-out $(4),$(3))) $$(call objects,gpu-ptx$(1),$(4)) build/gpu/libcommon.a
-	@mkdir -p $$(@D)
-	$$(say) LINK $$@
-	$$(quiet)$$(link_gpu) $$^ -o $$@ -lcriterion
-endef
-
-include common/simt/runtime.mk
-include tests/simt/programs/programs.mk
-include common/tools/bench/bench.mk
-
-# On a GPU the steps' tests also run as the PTX of these architectures, where it is newer than them.
-PTX_OF := $(foreach older,75 80,$(if $(shell [ "$(patsubst sm_%,%,$(DEVICE_ARCH:a=))" -gt $(older) ] 2>/dev/null && echo newer),$(older)))
-PTX_BUILDS := $(PTX_OF:%=gpu-ptx%)
 BUILDS := gpu cpu check
-TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
-kernels_of_test_common := $(wildcard tests/common/*.cu)
-kernels_of_test_cli :=
-kernels_of_test_explain :=
-kernels_of_test_plans := $(wildcard tests/plans_*.c)
-kernels_of_test_gpu := $(wildcard 0?_*/*.cu)
-kernels_of_test_simt := $(wildcard tests/simt/feature_*.cu)
-kernels_of_test_simt_check := $(wildcard tests/simt/check_*.cu)
-$(foreach test,$(filter test_ptx%,$(TESTS)),$(eval kernels_of_$(test) := $(wildcard tests/ptx/*.cu)))
-# Of a step: its kernels, and variants of them that only its tests need.
-number_of = $(word 2,$(subst _, ,$(1)))
-kernels_of_test = $(if $(filter test_0%,$(1)),$(wildcard $(number_of)_*/*.cu tests/tiles_$(number_of).cu),$(kernels_of_$(1)))
-
 $(foreach build,$(BUILDS),$(eval $(call build_rules,$(build),$(if $(filter gpu,$(build)),$$(NVCC),$$(CXX)))))
 $(foreach build,$(BUILDS),$(foreach step,$(STEPS),$(eval $(call step_rules,$(build),$(step)))))
-$(foreach build,$(BUILDS),$(foreach test,$(TESTS),$(eval $(call test_rules,$(build),$(test),$(call kernels_of_test,$(test))))))
-$(foreach older,$(PTX_OF),$(eval $(call ptx_rules,$(older))))
-$(foreach older,$(PTX_OF),$(foreach test,$(filter test_0%,$(TESTS)),$(eval $(call ptx_test_rules,$(older),$(test),$(call \
-    kernels_of_test,$(test)),$(call runs_on,$(older),$(call kernels_of_test,$(test)))))))
 
 .SECONDARY:
 .PHONY: FORCE
@@ -303,7 +260,7 @@ help: ## maintain: This list
 	@printf 'Steps: %s\n' '$(STEPS)'
 	@printf 'BACKEND=gpu|cpu (now %s: %s)  ARCH=sm_80\n' '$(BACKEND)' '$(BACKEND_REASON)'
 
-kernel_options = $(patsubst %,--kernel=%,$(filter $(KERNEL),$(call kernels_of,$(1))))
+kernel_options = $(LADDER:%=--ladder=%) $(patsubst %,--kernel=%,$(filter $(KERNEL),$(call kernels_of,$(1))))
 
 .PHONY: run
 run: which-backend $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## learn: Check every kernel, print the ladders (STEP=03, KERNEL=name: only those)
@@ -320,73 +277,11 @@ $(foreach step,$(STEPS),$(eval $(call run_rules,$(step))))
 run-%: FORCE
 	@echo 'There is no step $*; there are: $(STEP_NUMBERS)' >&2; exit 2
 
-# On the CPU the counters are asserted where they exist: in the checked build. `make sanitize` need not do it again.
-TEST_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter-out test_simt_check,$(TESTS))) \
-    $(foreach build,$(PTX_BUILDS),$(patsubst %,$(build)/%,$(filter test_0%,$(TESTS)))), \
-    $(patsubst %,check/%:counters,$(filter test_0%,$(TESTS))) $(patsubst %,cpu/%,$(filter-out test_simt_check test_gpu,$(TESTS))) \
-    $(patsubst %,check/%,$(filter test_simt_check test_ptx%,$(TESTS))))
-SANITIZE_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter test_0%,$(TESTS))), \
-    $(patsubst %,check/%:!counters,$(filter test_0%,$(TESTS))) $(patsubst %,check/%,$(filter-out test_0% test_cli test_gpu,$(TESTS))))
-
-test_binary = build/$(firstword $(subst /, ,$(1)))/tests/$(firstword $(subst :, ,$(notdir $(1))))
-test_binaries = $(sort $(foreach run,$(1),$(call test_binary,$(run))))
-# Of these runs those of some tests; all of them when no step and no kernel is chosen.
-# test_06 stands for test_06_accuracy, too.
-runs_of = $(foreach test,$(2),$(foreach build,$(BUILDS) $(PTX_BUILDS),$(filter $(build)/$(test) $(build)/$(test):% \
-    $(if $(filter test_0%,$(test)),$(build)/$(test)_%),$(1))))
-chosen_runs = $(if $(STEP)$(KERNEL),$(call runs_of,$(1),$(CHOSEN_NUMBERS:%=test_%)),$(1))
-run_tests = tests/run $(KERNEL:%=--kernel=%)
-run_sanitized = $(run_tests) $(if $(filter gpu,$(BACKEND)),--sanitizer)
-
-.PHONY: test
-test: which-backend $(call test_binaries,$(call chosen_runs,$(TEST_RUNS))) $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## test: Pass all tests
-	@$(run_tests) $(call chosen_runs,$(TEST_RUNS))
-
-.PHONY: sanitize
-sanitize: which-backend $(call test_binaries,$(call chosen_runs,$(SANITIZE_RUNS))) ## test: Pass them with every access watched (compute-sanitizer on a GPU)
-	@$(run_sanitized) $(call chosen_runs,$(SANITIZE_RUNS))
-
-# $(1) is a test's name without "test_".
-define test_targets
-.PHONY: test-$(1) sanitize-$(1)
-test-$(1): which-backend $(call test_binaries,$(call runs_of,$(TEST_RUNS),test_$(1))) $(if $(filter cli,$(1)),$(patsubst %,build/$(RUN_BUILD)/%,$(STEPS)))
-	@$$(run_tests) $(call runs_of,$(TEST_RUNS),test_$(1))
-
-sanitize-$(1): which-backend $(call test_binaries,$(call runs_of,$(SANITIZE_RUNS),test_$(1)))
-	@$$(run_sanitized) $(call runs_of,$(SANITIZE_RUNS),test_$(1))
-endef
-$(foreach test,$(TESTS),$(if $(call runs_of,$(TEST_RUNS) $(SANITIZE_RUNS),$(test)),$(eval $(call test_targets,$(test:test_%=%)))))
-
-test-%: FORCE
-	@echo 'There are no tests test_$* (BACKEND is $(BACKEND)); there are: $(TESTS)' >&2; exit 2
-
-sanitize-%: FORCE
-	@echo 'There are no tests test_$* to sanitize (BACKEND is $(BACKEND)); there are: $(TESTS)' >&2; exit 2
-
-.PHONY: gpu-build
-gpu-build: packages-gpu $(patsubst %,build/gpu/%,$(STEPS)) $(patsubst %,build/gpu/tests/%,$(filter-out test_simt_check,$(TESTS))) build/gpu/doctor ## gpu: Compile everything for ARCH (default: all of them), without a GPU
-	@CUOBJDUMP=$(firstword $(CUOBJDUMP) $(wildcard $(dir $(NVCC))cuobjdump)) tests/steps/sass $(ARCH)
-	@echo 'compiled for: $(ARCH)'
-
-DOCTOR := build/$(if $(filter gpu,$(BACKEND)),gpu,cpu)/doctor
-.PHONY: doctor
-doctor: ## learn: What this machine has, which backend is chosen and why; runs one kernel
-	@echo 'backend:      $(BACKEND) ($(BACKEND_REASON))'
-	@echo 'architecture: $(ARCH)'
-	@echo "compiler:     $$($(CXX) --version 2>/dev/null | head -n 1 | grep . || echo 'none; install with: $(INSTALL)')"
-	@echo "python:       $$($(PYTHON) --version 2>/dev/null || echo 'none; install with: $(INSTALL)')"
-	@echo "nvcc:         $$([ -n '$(NVCC)' ] && $(NVCC) --version | grep -o 'release.*' || echo none)"
-	@echo "driver:       $$(nvidia-smi --query-gpu=driver_version,name --format=csv,noheader 2>/dev/null | head -n 1 | grep . || echo none)"
-	@$(MAKE) --no-print-directory $(DOCTOR)
-	@$(DOCTOR)
-
-include common/tools/learn/learn.mk
-include common/tools/broken/broken.mk
-include common/tools/labs/labs.mk
-include common/tools/one/one.mk
-include common/tools/show/show.mk
-include docs/make/pictures.mk
+include common/simt/runtime.mk
 include tests/tests.mk
+include tests/simt/programs/programs.mk
+include $(sort $(wildcard common/tools/*.mk common/tools/*/[a-z]*.mk))
+include docs/make/docs.mk
 
 .PHONY: clean
 clean: ## maintain: Remove build/

@@ -3,5 +3,5 @@
 
 int main(int argc, char **argv)
 {
-    return step_main(argc, argv, "01_naive_matmul", &matmul_problem, naive_matmul_kernels);
+    return step_main(argc, argv, &step_01);
 }

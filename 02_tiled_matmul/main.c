@@ -3,5 +3,5 @@
 
 int main(int argc, char **argv)
 {
-    return step_main(argc, argv, "02_tiled_matmul", &matmul_problem, tiled_matmul_kernels);
+    return step_main(argc, argv, &step_02);
 }

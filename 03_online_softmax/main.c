@@ -3,5 +3,5 @@
 
 int main(int argc, char **argv)
 {
-    return step_main(argc, argv, "03_online_softmax", &softmax_problem, online_softmax_kernels);
+    return step_main(argc, argv, &step_03);
 }

@@ -12,8 +12,8 @@
  *
  * Both products have one form, C[row][col] += A[k][row] · B[k][col]: S from Qᵀ and Kᵀ, O from Pᵀ
  * and V. So Q and K are transposed on their way into shared memory and S on its way back there, and
- * a step of k reads a run of four neighbours at a time (common/device/rectangles.cuh). The scale goes into
- * Q while it is loaded.
+ * a step of k reads a run of four neighbours at a time (common/device/rectangles.cuh). The scale
+ * goes into Q while it is loaded.
  *
  * A block owns one head; K [head_dim][Bc] and V [Bc][D] are shared by its warps. Each warp has a
  * slice of 4·TR queries at a time, and one slab for Q and S: once a slice's scores are in registers

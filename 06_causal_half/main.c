@@ -3,5 +3,5 @@
 
 int main(int argc, char **argv)
 {
-    return step_main(argc, argv, "06_causal_half", &attention_problem, causal_half_kernels);
+    return step_main(argc, argv, &step_06);
 }

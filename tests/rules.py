@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "common/tools/broken"))
 import broken  # noqa: E402
 from source import without_comments  # noqa: E402

@@ -24,6 +24,7 @@
 #include "device/device.h"
 #include "03_online_softmax/merge_row.cuh"
 #include <ptx.cuh>
+#include "harness/refusal.h"
 #include "row_in_registers.cuh"
 
 static const int LANES = CLUSTER_LANES;

@@ -36,8 +36,8 @@ static const int THREADS = WARP * WARPS;
 
 /*
  * Starts the copy of keys j0 .. j0 + Bc - 1 of K [keys, d] into the columns of K_tile [D][Bc +
- * ROW_PAD]: key x + 8j of each 32 becomes column 4x + j, so that the four keys of thread x lie side
- * by side. What lies past either end is not read and becomes zero. One group of copies.
+ * PAD]: key x + 8j of each 32 becomes column 4x + j, so that the four keys of thread x lie side by
+ * side. What lies past either end is not read and becomes zero. One group of copies.
  */
 template <int Bc, int D>
 static __device__ __forceinline__ void copy_K(float *K_tile, const float *K, int j0, int keys,
@@ -52,11 +52,11 @@ static __device__ __forceinline__ void copy_K(float *K_tile, const float *K, int
             const int this_key = j0 + key + 8 * j + this_x;
             const float *from = K + (size_t)this_key * d + feature;
             const uint32_t to =
-                shared_address(&K_tile[feature * (Bc + ROW_PAD) + key + 4 * this_x + j]);
+                shared_address(&K_tile[feature * (Bc + PAD) + key + 4 * this_x + j]);
             const int features_left = this_key < keys ? d - feature : 0;
 #pragma unroll
             for (int k = 0; k < D; k += 8)
-                cp_async_4_zero_fill(to + sizeof(float) * k * (Bc + ROW_PAD), from + k,
+                cp_async_4_zero_fill(to + sizeof(float) * k * (Bc + PAD), from + k,
                                      k < features_left ? 4 : 0);
         }
     cp_async_commit();
@@ -101,13 +101,13 @@ __global__ void __launch_bounds__(THREADS, 2)
     const int ROWS = LANES_DOWN * TR; /* of a warp */
 
     extern __shared__ __align__(16) float shared[];
-    float *Q_tile = shared;                      /* [D][Br + ROW_PAD] */
-    float *K_tile = Q_tile + D * (Br + ROW_PAD); /* [D][Bc + ROW_PAD] */
-    float *V_tile = K_tile + D * (Bc + ROW_PAD); /* [Bc][D] */
+    float *Q_tile = shared;                  /* [D][Br + PAD] */
+    float *K_tile = Q_tile + D * (Br + PAD); /* [D][Bc + PAD] */
+    float *V_tile = K_tile + D * (Bc + PAD); /* [Bc][D] */
 
     const int x = lane_x(), y = lane_y(), warp = threadIdx.x / WARP;
     /* [Bc][ROWS + P_PAD], this warp's own */
-    float *P_slab = V_tile + Bc * D + warp * P_slab_floats(TR, TC);
+    float *P_slab = V_tile + Bc * D + warp * slab_floats(TR, TC);
 
     const int d = shape.head_dim;
     const int tiles = ceil_div(shape.seq_q, Br);
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(THREADS, 2)
         for (int k = 0; k < D; k += 8) {
             const int feature = k + threadIdx.x % 8;
             const bool inside = row < queries && feature < d;
-            Q_tile[feature * (Br + ROW_PAD) + row] =
+            Q_tile[feature * (Br + PAD) + row] =
                 inside ? Q[(first_query + row) * d + feature] * scale : 0.0f;
         }
 
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(THREADS, 2)
         __syncthreads();    /* every thread's part of K (and, the first time, of Q) is there */
 
         float S[TR][TC] = {};
-        multiply_add<TR, TC, Br + ROW_PAD, Bc + ROW_PAD>(S, Q_tile + warp * ROWS, K_tile, D);
+        multiply_add<TR, TC, Br + PAD, Bc + PAD>(S, Q_tile + warp * ROWS, K_tile, D);
         __syncthreads(); /* every thread is done with K before the next tile overwrites it */
         copy_K<Bc, D>(K_tile, K_head, j0 + Bc, shape.seq_kv, d);
 
@@ -245,8 +245,8 @@ static cudaError_t launch(const struct attention *call, const struct query_tile 
 
 extern "C" cudaError_t attention_flash_v2_async(const struct attention *call)
 {
-    static cudaError_t (*const launch_tile[])(
-        const struct attention *, const struct query_tile *) = {SMALL_QUERY_TILES(LAUNCH)};
+    static cudaError_t (*const launch_tile[])(const struct attention *,
+                                              const struct query_tile *) = {SMALL_TILES(LAUNCH)};
     const struct query_tile tile = query_tile_of(false, call->head_dim);
     return launch_tile[tile.size](call, &tile);
 }

@@ -1,8 +1,8 @@
 /*
  * What a program can ask about the machine it runs on, on either backend.
  *
- * Two implementations, chosen by the build: common/device/backend.c for a GPU, and one beside the CPU
- * backend. The rest of the project asks here and never which backend it was built for.
+ * Two implementations, chosen by the build: common/device/backend.c for a GPU, and one beside the
+ * CPU backend. The rest of the project asks here and never which backend it was built for.
  */
 #ifndef COMMON_BACKEND_H
 #define COMMON_BACKEND_H

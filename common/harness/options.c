@@ -15,6 +15,7 @@ enum { MAX_REPEAT = 100000, MAX_ARGUMENT_NAMES = 512 };
 enum option_key {
     HELP_KEY = 256,
     KERNEL_KEY,
+    LADDER_KEY,
     LIST_KEY,
     INPUTS_KEY,
     SEED_KEY,
@@ -60,9 +61,15 @@ const struct kernel *request_kernel(const struct request *request, size_t index)
 size_t request_kernels(const struct request *request)
 {
     size_t count = 0;
-    while (count < MAX_KERNELS && request_kernel(request, count)->name)
+    while (request_kernel(request, count)->name)
         count++;
     return count;
+}
+
+bool request_wants(const struct request *request, size_t index)
+{
+    return kernel_on_ladder(request_kernel(request, index), request->ladder) &&
+           (!request->any_selected || request->selected[index]);
 }
 
 /* Appends ", name" to a list of what would have been allowed. */
@@ -85,6 +92,19 @@ static error_t select_kernel(struct request *request, const char *name)
         append_name(names, candidate);
     }
     return complain(request, "--kernel is '%s'; it must be one of %s", name, names);
+}
+
+static error_t select_ladder(struct request *request, const char *name)
+{
+    char names[MAX_ARGUMENT_NAMES] = "";
+    for (const struct ladder *ladder = request->step->ladders; ladder->name; ladder++) {
+        if (strcmp(ladder->name, name) == 0) {
+            request->ladder = ladder->name;
+            return 0;
+        }
+        append_name(names, ladder->name);
+    }
+    return complain(request, "--ladder is '%s'; it must be one of %s", name, names);
 }
 
 static error_t select_inputs(struct request *request, const char *name)
@@ -138,6 +158,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return 0;
     case KERNEL_KEY:
         return select_kernel(request, text);
+    case LADDER_KEY:
+        return select_ladder(request, text);
     case LIST_KEY:
         request->list = true;
         return 0;
@@ -208,10 +230,21 @@ static void complain_of_option(struct request *request, const struct argp_option
     complain(request, "'%s' is not understood; allowed are %s", argument, names);
 }
 
-bool options_parse(struct request *request, const char *step, const struct problem *problem,
-                   const void *table, int argc, char **argv)
+void options_free(struct request *request)
 {
-    *request = (struct request){.step = step, .problem = problem, .table = table};
+    free(request->selected);
+}
+
+bool options_parse(struct request *request, const struct step *step, int argc, char **argv)
+{
+    const struct problem *const problem = step->ladders[0].problem;
+    *request =
+        (struct request){.step = step, .problem = problem, .table = step_rows(step, problem)};
+    request->selected = calloc(request_kernels(request) + 1, sizeof *request->selected);
+    if (request->selected == NULL) {
+        complain(request, "there is no memory left");
+        return false;
+    }
     set_defaults(request);
 
     static const struct argp_option general[] = {
@@ -219,6 +252,8 @@ bool options_parse(struct request *request, const char *step, const struct probl
         {"list", LIST_KEY, NULL, 0,
          "List the kernels in reading order and exit; with --json, all that their rows say", 1},
         {"kernel", KERNEL_KEY, "NAME", 0, "Run this kernel only; may be repeated (default: all)",
+         1},
+        {"ladder", LADDER_KEY, "NAME", 0, "Run this ladder only: core, limit ... (default: all)",
          1},
         {"inputs", INPUTS_KEY, "KIND", 0,
          "normal, uniform, large, ascending, descending, outliers or constant (default: normal)",
@@ -264,7 +299,7 @@ bool options_parse(struct request *request, const char *step, const struct probl
              "Runs the kernels of step %s, checks each against a double-precision reference and "
              "prints the ladder."
              "\vExit status: 0 all passed, 1 a check failed, 2 bad usage, 3 no usable device.",
-             request->step);
+             request->step->name);
     const struct argp argp = {options, parse_option, NULL, description, NULL, NULL, NULL};
 
     int next = 1;

@@ -70,14 +70,16 @@ struct tensor {
  */
 struct kernel {
     const char *name; /* its C function is the problem's name, an underscore and this one */
-    const char *file; /* in the step's folder */
+    const char *file; /* in its ladder's folder */
     const char *idea; /* one line */
+    /* The rung that it follows; null where something new begins, not to be read as a change. */
+    const char *after;
+    const char *ladder; /* filled in by step_rows() */
     /* The oldest it runs on, as nvcc names it: "sm_80". "sm_90a" is that one alone. Null for any.
      */
     const char *architecture;
     /* On an older device it runs an earlier kernel of the ladder instead. */
     bool falls_back;
-    bool begins; /* something new begins here: not to be read as a change to the kernel before */
 };
 
 /* The beginning of a row's initialiser. */

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -200,7 +201,7 @@ static void write_cell(char text[CELL], const double value[COLUMNS], int column)
 /* The table's cells, and how wide each column is; 0 where it is not shown. */
 struct grid {
     size_t rows;
-    char cell[MAX_KERNELS][COLUMNS][CELL];
+    char (*cell)[COLUMNS][CELL]; /* of each row */
     int width[COLUMNS];
 };
 
@@ -274,7 +275,7 @@ static void print_heading(const struct request *request, const char *device)
     char flop[CELL], bytes[CELL];
     write_count(flop, request->problem->flops(request->sizes));
     write_count(bytes, request->problem->compulsory_bytes(request->sizes));
-    printf("%s on %s (backend %s)\n", request->step, device, backend_name());
+    printf("%s on %s (backend %s)\n", request->step->name, device, backend_name());
     for (int index = 0; request->options[index].name; index++) {
         if (request->options[index].hidden)
             continue;
@@ -290,14 +291,18 @@ static void print_heading(const struct request *request, const char *device)
 static void print_table(const struct request *request, const char *device,
                         const struct result *results, size_t count)
 {
-    struct grid grid = {.rows = count};
+    struct grid grid = {.rows = count, .cell = calloc(count + 1, sizeof *grid.cell)};
     int names = width("kernel");
-    double value[MAX_KERNELS][COLUMNS];
+    double value[2][COLUMNS]; /* of this row and of the one before */
+    if (grid.cell == NULL) {
+        fprintf(stderr, "there is no memory left for a table\n");
+        return;
+    }
     for (size_t row = 0; row < count; row++) {
         names = larger(names, width(results[row].kernel->name));
-        evaluate(value[row], row > 0 ? value[row - 1] : NULL, request, &results[row]);
+        evaluate(value[row % 2], row > 0 ? value[(row + 1) % 2] : NULL, request, &results[row]);
         for (int column = 0; column < COLUMNS; column++)
-            write_cell(grid.cell[row][column], value[row], column);
+            write_cell(grid.cell[row][column], value[row % 2], column);
     }
     for (int column = 0; column < COLUMNS; column++)
         grid.width[column] = column_width(&grid, column, request->wide);
@@ -325,6 +330,7 @@ static void print_table(const struct request *request, const char *device,
                                                       : verdict->reason);
         print_lines(verdict->explanation.map);
     }
+    free(grid.cell);
 }
 
 /* A JSON string. */
@@ -363,7 +369,8 @@ static void print_number(const char *name, double value)
 
 static void json_header(const struct request *request, const char *device)
 {
-    printf("{\"step\": \"%s\", \"backend\": \"%s\", \"device\": ", request->step, backend_name());
+    printf("{\"step\": \"%s\", \"backend\": \"%s\", \"device\": ", request->step->name,
+           backend_name());
     print_quoted(device);
     printf(", \"sizes\": {");
     for (int index = 0; request->options[index].name; index++) {
@@ -440,20 +447,41 @@ static void json_size(const struct request *request, int index)
     printf("}");
 }
 
-static void json_kernel(const struct request *request, const struct kernel *kernel, bool first)
+/* What a row says by itself, an object that is not closed. */
+static void json_facts(const struct problem *problem, const struct kernel *kernel)
 {
-    const struct problem *problem = request->problem;
-    const struct cost cost = problem->cost(kernel, request->sizes);
-    printf("%s\n {\"name\": \"%s\", \"file\": \"%s\"", first ? "" : ",", kernel->name,
-           kernel->file);
+    printf("{\"name\": \"%s\", \"file\": \"%s\", \"ladder\": \"%s\"", kernel->name,
+           kernel_path(kernel), kernel->ladder);
     print_text("idea", kernel->idea);
-    printf(", \"begins\": %s", kernel->begins ? "true" : "false");
+    print_text("after", kernel->after ? kernel->after : "");
     print_text("architecture", kernel->architecture ? kernel->architecture : "");
     printf(", \"falls_back\": %s", kernel->falls_back ? "true" : "false");
     if (problem->print_limits)
         problem->print_limits(kernel);
     else
         printf(", \"types\": [\"f32\"]");
+}
+
+void report_facts(const struct step *step)
+{
+    const struct problem *problem = step->ladders[0].problem;
+    const void *rows = step_rows(step, problem);
+    const struct kernel *kernel;
+    printf("{\"step\": \"%s\", \"problem\": \"%s\", \"kernels\": [", step->name, problem->name);
+    for (size_t index = 0; (kernel = problem_kernel(problem, rows, index))->name; index++) {
+        printf("%s\n ", index > 0 ? "," : "");
+        json_facts(problem, kernel);
+        printf("}");
+    }
+    printf("\n]}\n");
+}
+
+static void json_kernel(const struct request *request, const struct kernel *kernel, bool first)
+{
+    const struct problem *problem = request->problem;
+    const struct cost cost = problem->cost(kernel, request->sizes);
+    printf("%s\n ", first ? "" : ",");
+    json_facts(problem, kernel);
     printf(", \"workspace\": %zu, \"global_loads\": %lld, \"global_stores\": %lld, "
            "\"bytes_read\": %lld, \"bytes_written\": %lld}",
            problem_workspace(problem, kernel, request->sizes), cost.loads, cost.stores,
@@ -462,7 +490,7 @@ static void json_kernel(const struct request *request, const struct kernel *kern
 
 static void json_list(const struct request *request)
 {
-    printf("{\"step\": \"%s\", \"problem\": \"%s\", \"sizes\": [", request->step,
+    printf("{\"step\": \"%s\", \"problem\": \"%s\", \"sizes\": [", request->step->name,
            request->problem->name);
     for (int index = 0; request->options[index].name; index++)
         if (!request->options[index].hidden)
@@ -471,8 +499,12 @@ static void json_list(const struct request *request)
     for (int kind = 0; kind < INPUT_KINDS; kind++)
         printf("%s\"%s\"", kind > 0 ? ", " : "", input_kind_name((enum input_kind)kind));
     printf("], \"kernels\": [");
+    bool first = true;
     for (size_t index = 0; index < request_kernels(request); index++)
-        json_kernel(request, request_kernel(request, index), index == 0);
+        if (request_wants(request, index)) {
+            json_kernel(request, request_kernel(request, index), first);
+            first = false;
+        }
     printf("\n]}\n");
 }
 
@@ -483,6 +515,7 @@ void report_list(const struct request *request)
         return;
     }
     for (size_t index = 0; index < request_kernels(request); index++)
-        printf("%-24s %s\n", request_kernel(request, index)->name,
-               request_kernel(request, index)->idea);
+        if (request_wants(request, index))
+            printf("%-24s %s\n", request_kernel(request, index)->name,
+                   request_kernel(request, index)->idea);
 }

@@ -32,4 +32,7 @@ void report_running(const struct request *request, const struct kernel *kernel);
  * workspace and costs at the request's sizes. */
 void report_list(const struct request *request);
 
+/* The same of all of a step's kernels, as JSON, but for what depends on sizes or the device. */
+void report_facts(const struct step *step);
+
 #endif

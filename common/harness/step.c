@@ -8,6 +8,7 @@
 #include "trial.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -43,11 +44,15 @@ static enum step_status worse(enum step_status status, const struct result *resu
 static enum step_status run_ladder(struct request *request, struct trial *trial, const char *device)
 {
     enum step_status status = STEP_PASSED;
-    struct result results[MAX_KERNELS];
+    struct result *const results = calloc(request_kernels(request) + 1, sizeof *results);
     size_t count = 0;
+    if (results == NULL) {
+        fprintf(stderr, "%s: there is no memory left\n", request->step->name);
+        return STEP_BAD_USAGE;
+    }
     memcpy(request->sizes, trial->sizes, sizeof request->sizes);
     for (size_t index = 0; index < request_kernels(request); index++) {
-        if (request->any_selected && !request->selected[index])
+        if (!request_wants(request, index))
             continue;
         struct result *result = &results[count++];
         report_running(request, request_kernel(request, index));
@@ -56,37 +61,33 @@ static enum step_status run_ladder(struct request *request, struct trial *trial,
         /* The report says it, too; this is for those who read that elsewhere. */
         if ((result->verdict.status == VERDICT_FAIL || result->verdict.status == VERDICT_REFUSED) &&
             !(isatty(STDOUT_FILENO) && isatty(STDERR_FILENO)))
-            fprintf(stderr, "%s: %s: %s\n", request->step, result->kernel->name,
+            fprintf(stderr, "%s: %s: %s\n", request->step->name, result->kernel->name,
                     result->verdict.reason);
         status = worse(status, result);
     }
     report(request, device, results, count);
+    free(results);
     return status;
 }
 
-static enum step_status run_step(int argc, char **argv, const char *step,
-                                 const struct problem *problem, const void *table)
+static enum step_status run_request(struct request *request)
 {
-    struct request request;
-    if (!options_parse(&request, step, problem, table, argc, argv)) {
-        fprintf(stderr, "%s: %s\n", step, request.complaint);
-        return STEP_BAD_USAGE;
-    }
-    if (request.help)
-        return STEP_PASSED;
-    if (request.list) {
+    const char *const step = request->step->name;
+    const struct problem *const problem = request->problem;
+    if (request->list) {
         struct tensor tensors[MAX_TENSORS];
         int count;
-        if (problem->tensors(request.sizes, tensors, &count) != cudaSuccess) {
+        if (problem->tensors(request->sizes, tensors, &count) != cudaSuccess) {
             fprintf(stderr, "%s: %s\n", step, refusal());
             return STEP_BAD_USAGE;
         }
-        report_list(&request);
+        report_list(request);
         return STEP_PASSED;
     }
 
     const char *complaint =
-        request.trace ? backend_trace(request.trace, request.trace_block, request.trace_warp) : "";
+        request->trace ? backend_trace(request->trace, request->trace_block, request->trace_warp)
+                       : "";
     if (*complaint) {
         fprintf(stderr, "%s: --trace: %s\n", step, complaint);
         return STEP_BAD_USAGE;
@@ -110,22 +111,35 @@ static enum step_status run_step(int argc, char **argv, const char *step,
 
     struct trial trial;
     refusal_clear();
-    status = trial_create(&trial, problem, request.sizes, request.inputs, request.seed, 0);
+    status = trial_create(&trial, problem, request->sizes, request->inputs, request->seed, 0);
     if (status != cudaSuccess) {
         fprintf(stderr, "%s: %s\n", step, *refusal() ? refusal() : cudaGetErrorString(status));
         return STEP_BAD_USAGE;
     }
-    const enum step_status outcome = run_ladder(&request, &trial, properties.name);
+    const enum step_status outcome = run_ladder(request, &trial, properties.name);
     trial_destroy(&trial);
     return outcome;
 }
 
-int step_main(int argc, char **argv, const char *step, const struct problem *problem,
-              const void *table)
+static enum step_status run_step(int argc, char **argv, const struct step *step)
+{
+    struct request request;
+    enum step_status status = STEP_PASSED;
+    if (!options_parse(&request, step, argc, argv)) {
+        fprintf(stderr, "%s: %s\n", step->name, request.complaint);
+        status = STEP_BAD_USAGE;
+    } else if (!request.help) {
+        status = run_request(&request);
+    }
+    options_free(&request);
+    return status;
+}
+
+int step_main(int argc, char **argv, const struct step *step)
 {
     if (!output_is_open())
         return STEP_BAD_USAGE;
-    const enum step_status status = run_step(argc, argv, step, problem, table);
+    const enum step_status status = run_step(argc, argv, step);
     if (!output_arrived(stdout) && status == STEP_PASSED)
         return STEP_BAD_USAGE;
     return status;

@@ -5,13 +5,17 @@
  *
  *     int main(int argc, char **argv)
  *     {
- *         return step_main(argc, argv, "01_naive_matmul", &matmul_problem, naive_matmul_kernels);
+ *         return step_main(argc, argv, &step_01);
  *     }
  */
 #ifndef COMMON_STEP_H
 #define COMMON_STEP_H
 
-#include "problem.h"
+#include "ladder.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Exit statuses of a step's program. */
 enum step_status {
@@ -23,11 +27,14 @@ enum step_status {
 };
 
 /*
- * Parses the command line (--help lists it), runs the selected kernels of `table` (an array of the
- * problem's kernel rows), checks each, and prints the ladder to stdout as a table or JSON. Errors
- * go to stderr, one line each. Returns an enum step_status.
+ * Parses the command line (--help lists it), runs the selected kernels of the step, checks each,
+ * and prints the ladder to stdout as a table or JSON. Errors go to stderr, one line each. Returns
+ * an enum step_status.
  */
-int step_main(int argc, char **argv, const char *step, const struct problem *problem,
-              const void *table);
+int step_main(int argc, char **argv, const struct step *step);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -73,9 +73,11 @@ struct attention_kernel {
     int Br[2], Bc[2];
 };
 
-/* What KERNEL(name, file, idea, ...) of a table stands for: first a declaration, then a row. */
-#define ATTENTION_DECLARATION(n, ...) attention_fn attention_##n;
-#define ATTENTION_ROW(n, f, i, ...) {ABOUT(n, f, i), .launch = attention_##n, __VA_ARGS__},
+/* A row of a table: the kernel's name, file and idea, then what else is true of it. */
+#define ATTENTION_ROW(n, f, i, ...)                                                                \
+    {                                                                                              \
+        ABOUT(n, f, i), .launch = attention_##n, __VA_ARGS__                                       \
+    }
 
 /* batch * heads * seq_q; 0 where one of them is negative. */
 size_t attention_query_rows(const struct attention *call);

@@ -38,9 +38,11 @@ struct matmul_kernel {
     int BM, BN, load_width, store_width;
 };
 
-/* What KERNEL(name, file, idea, ...) of a table stands for: first a declaration, then a row. */
-#define MATMUL_DECLARATION(n, ...) matmul_fn matmul_##n;
-#define MATMUL_ROW(n, f, i, ...) {ABOUT(n, f, i), .launch = matmul_##n, __VA_ARGS__},
+/* A row of a table: the kernel's name, file and idea, then what else is true of it. */
+#define MATMUL_ROW(n, f, i, ...)                                                                   \
+    {                                                                                              \
+        ABOUT(n, f, i), .launch = matmul_##n, __VA_ARGS__                                          \
+    }
 
 /*
  * Runs the kernel. Returns what its function returns, or refuses with a message (refusal.h):

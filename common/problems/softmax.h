@@ -39,9 +39,11 @@ struct softmax_kernel {
     int sweeps; /* how often it reads the matrix, for its cost */
 };
 
-/* What KERNEL(name, file, idea, ...) of a table stands for: first a declaration, then a row. */
-#define SOFTMAX_DECLARATION(n, ...) softmax_fn softmax_##n;
-#define SOFTMAX_ROW(n, f, i, ...) {ABOUT(n, f, i), .launch = softmax_##n, __VA_ARGS__},
+/* A row of a table: the kernel's name, file and idea, then what else is true of it. */
+#define SOFTMAX_ROW(n, f, i, ...)                                                                  \
+    {                                                                                              \
+        ABOUT(n, f, i), .launch = softmax_##n, __VA_ARGS__                                         \
+    }
 
 /*
  * Runs the kernel. Returns what its function returns, or refuses with a message (refusal.h):

@@ -24,7 +24,7 @@ import sys
 
 from source import COMMENT_OR_STRING, DIRECTIVE, STRING, comments, without_comments
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 MOST_ADDED = 40
 # A rung marked `begins` starts a new machine or algorithm: its lesson walks through the file instead of showing a diff.

@@ -26,7 +26,8 @@ import re
 import sys
 import textwrap
 
-import ladder
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common/tools"))
+import ladder  # noqa: E402
 from source import without_comments
 
 ROOT = ladder.ROOT

@@ -12,9 +12,8 @@ import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-import lessons  # noqa: E402
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+import lessons
 
 # Of each problem: what a shape's size is, along a plot's x axis; the program's options for a shape's numbers.
 MATMUL, SOFTMAX = ("M = N = K", "m n k"), ("columns", "rows cols")

@@ -8,11 +8,12 @@ import functools
 import pathlib
 import sys
 
-import replay
 import svg
-import traces
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "common/tools"))
+import replay  # noqa: E402  (reads traces)
+import traces  # noqa: E402
 
 
 @functools.cache

@@ -389,7 +389,8 @@ TEST(cli, a_failed_check_exits_with_1)
         {.about.name = NULL},
     };
     char *arguments[] = {"idle", "--m", "4", "--n", "4", "--k", "4", NULL};
-    cr_expect(step_main(7, arguments, "idle", &matmul_problem, kernels) == STEP_FAILED);
+    static const struct step idle_step = {"idle", {{"core", &matmul_problem, kernels}}};
+    cr_expect(step_main(7, arguments, &idle_step) == STEP_FAILED);
 }
 
 /* A step offers --type only where its kernels differ in the types that they take. */
@@ -414,10 +415,11 @@ TEST(cli, type_is_offered_where_there_is_a_choice)
                                                        .types = 1 << TENSOR_F16 | 1 << TENSOR_BF16,
                                                        .max_head_dim = 64},
                                                       {.about.name = NULL}};
+    static const struct step idle_step = {"idle", {{"core", &attention_problem, kernels}}};
     char *good[] = {"idle", "--type", "bf16", "--seq", "0", NULL};
     char *bad[] = {"idle", "--type", "f32", NULL};
-    cr_expect(step_main(5, good, "idle", &attention_problem, kernels) == STEP_PASSED);
-    cr_expect(step_main(3, bad, "idle", &attention_problem, kernels) == STEP_BAD_USAGE);
+    cr_expect(step_main(5, good, &idle_step) == STEP_PASSED);
+    cr_expect(step_main(3, bad, &idle_step) == STEP_BAD_USAGE);
 }
 
 /* What report() prints of two made-up kernels, with this option, when each did `times` as much. */
@@ -432,8 +434,9 @@ static const char *table_of(char *option, unsigned long long times)
         {.about.name = NULL},
     };
     char *arguments[] = {"fake", option, NULL}, file[] = "/tmp/test_cli_XXXXXX";
+    static const struct step fake = {"fake", {{"core", &matmul_problem, kernels}}};
     struct request request;
-    cr_assert(options_parse(&request, "fake", &matmul_problem, kernels, option ? 2 : 1, arguments));
+    cr_assert(options_parse(&request, &fake, option ? 2 : 1, arguments));
     struct result results[2] = {{.kernel = &kernels[0].about, .counted = true},
                                 {.kernel = &kernels[1].about, .counted = true}};
     results[0].counters = (struct counters){.global_loads = 4000000 * times,

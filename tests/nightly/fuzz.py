@@ -11,7 +11,7 @@
   --kernel NAME                only this kernel (may be repeated)
   --problem JSON               only this problem, as what failed is printed
 
-What failed once, tests/failed_once.txt, is tried first. Then sizes lie around multiples and sums of tiles, and around the
+What failed once, tests/steps/failed_once.txt, is tried first. Then sizes lie around multiples and sums of tiles, and around the
 limits between which kernels choose: the numbers in the step's own sources, whatever they are. What fails is printed as
 the command that shows it again, and as the line that keeps it. Python's standard library suffices, but for --library.
 """
@@ -30,8 +30,8 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-CASES = ROOT / "tests" / "failed_once.txt"
+ROOT = Path(__file__).resolve().parents[2]
+CASES = ROOT / "tests/steps/failed_once.txt"
 TIMEOUT_SECONDS = 300
 # Products, elements: about a second of one core for a step. A judge on a GPU takes more of it.
 MOST_WORK = {"matmul": 3e7, "softmax": 4e6, "attention": 3e6}

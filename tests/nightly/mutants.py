@@ -30,7 +30,7 @@ import threading
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "broken"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "common/tools/broken"))
 import broken  # noqa: E402  (its path is set above)
 from source import tokens_of, without_comments  # noqa: E402
 

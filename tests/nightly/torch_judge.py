@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "bench"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "common/tools/bench"))
 import torch_peers as peers  # noqa: E402
 
 TYPES = {"f32": (peers.F32, torch.float32), "f16": (peers.F16, torch.float16), "bf16": (peers.BF16, torch.bfloat16)}

@@ -1,7 +1,7 @@
 /*
- * One kernel for each instruction of common/device/gpu/ptx.cuh, and for wmma. A kernel reads words, executes
- * the instruction and writes the words that came of it; test_ptx.c knows what they must be.
- * Pointers are to device memory. Every function waits for the device and returns its error.
+ * One kernel for each instruction of common/device/gpu/ptx.cuh, and for wmma. A kernel reads words,
+ * executes the instruction and writes the words that came of it; test_ptx.c knows what they must
+ * be. Pointers are to device memory. Every function waits for the device and returns its error.
  */
 #ifndef TESTS_PTX_KERNELS_H
 #define TESTS_PTX_KERNELS_H

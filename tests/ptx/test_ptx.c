@@ -1,9 +1,9 @@
 /*
- * The instructions of common/device/gpu/ptx.cuh, each alone on random data: what comes out must be what a
- * model in plain C says, and what one NVIDIA H200 gave for the same data (ptx/vectors/, see the
- * README there). Moves of data are compared bit for bit, arithmetic within the roundings that it
- * may have. On the CPU backend everything runs in three thread orders, and a kernel with a mistake
- * must give the report that names it.
+ * The instructions of common/device/gpu/ptx.cuh, each alone on random data: what comes out must be
+ * what a model in plain C says, and what one NVIDIA H200 gave for the same data (ptx/vectors/, see
+ * the README there). Moves of data are compared bit for bit, arithmetic within the roundings that
+ * it may have. On the CPU backend everything runs in three thread orders, and a kernel with a
+ * mistake must give the report that names it.
  */
 #include "box_cases.h"
 #include "tests/simt/counted.h"

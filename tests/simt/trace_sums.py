@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "pictures"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../common/tools"))
 from traces import moved, read  # noqa: E402
 
 RUNS = [

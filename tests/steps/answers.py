@@ -31,9 +31,9 @@ import subprocess
 import sys
 import types
 
-import ladder
-
-sys.path.insert(0, str(ladder.ROOT / "common/tools/broken"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "common/tools"), str(ROOT / "common/tools/broken")]
+import ladder  # noqa: E402
 import broken  # noqa: E402  (its path is set above)
 
 FOLD = re.compile(r"<details><summary>Answers?</summary>\n(?P<text>.*?)</details>", re.DOTALL)

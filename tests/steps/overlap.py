@@ -22,7 +22,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "pictures"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "common/tools"))
 from traces import read  # noqa: E402  (its path is set above)
 
 SIZES = {"matmul": "--m 64 --n 64 --k 256", "softmax": "--rows 1 --cols 66000",

@@ -1,4 +1,5 @@
 /* Proofs of step 03's plans: who owns a row of so many columns, and what its threads keep. */
+#include "harness/ladder.h"
 #include "device/device.h"
 #include "tests/support/harness.h"
 #include "plans.h"
@@ -25,6 +26,12 @@ static cudaError_t tested_device(struct device_limits *limits)
         return cudaErrorNotSupported;                                                              \
     }
 #include "03_online_softmax/03_step.h"
+
+static const struct softmax_kernel *online_softmax_kernels(void)
+{
+    return step_rows(&step_03, &softmax_problem);
+}
+
 #undef KERNEL
 
 typedef void shape_judge(int rows, int cols);
@@ -136,7 +143,7 @@ static void judge_rows(int rows, int cols)
 {
     const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = rows, [SOFTMAX_COLS] = cols};
     const double elements = (double)rows * cols;
-    for (const struct softmax_kernel *row = online_softmax_kernels; row->about.name; row++) {
+    for (const struct softmax_kernel *row = online_softmax_kernels(); row->about.name; row++) {
         const struct cost cost = softmax_problem.cost(&row->about, sizes);
         cr_assert((double)cost.loads >= elements / 4 && (double)cost.stores >= elements / 4 &&
                       (double)cost.bytes_read >= elements && (double)cost.bytes_written >= elements,
@@ -145,7 +152,7 @@ static void judge_rows(int rows, int cols)
     }
     static const long long empty[3][MAX_SIZES] = {
         {0, 0}, {[SOFTMAX_ROWS] = 5}, {[SOFTMAX_COLS] = 5}};
-    const struct softmax_kernel *row = &online_softmax_kernels[judged % 9];
+    const struct softmax_kernel *row = &online_softmax_kernels()[judged % 9];
     const struct cost none = softmax_problem.cost(&row->about, empty[judged % 3]);
     cr_assert(none.loads == 0 && none.stores == 0 && none.bytes_read == 0 &&
               none.bytes_written == 0);

@@ -1,25 +1,32 @@
 /* Step 01: the naive matmul, read down columns and along rows. */
+#include "harness/ladder.h"
 #include "01_naive_matmul/01_step.h"
 #include "matmul_cases.h"
 
-CALL_TEST(shapes, failed_once, ladder_failed_once(&matmul_problem, naive_matmul_kernels, "01"))
-CALL_TEST(shapes, cubes, check_cubes(naive_matmul_kernels))
-CALL_TEST(shapes, rectangles, check_rectangles(naive_matmul_kernels))
-CALL_TEST(shapes, depths, check_depths(naive_matmul_kernels))
-CALL_TEST(shapes, empty, check_empty(naive_matmul_kernels))
-CALL_TEST(shapes, long_sides, check_long_sides(naive_matmul_kernels))
-CALL_TEST(shapes, past_2_to_the_31_elements, check_past_2_to_the_31_elements(naive_matmul_kernels))
-CALL_TEST(inputs, kinds, check_kinds(naive_matmul_kernels))
-CALL_TEST(inputs, infinities, check_infinities(naive_matmul_kernels))
-CALL_TEST(inputs, misaligned, check_misaligned(naive_matmul_kernels))
-CALL_TEST(inputs, one_misaligned, check_one_off(naive_matmul_kernels))
-CALL_TEST(arguments, refused, check_refusals(naive_matmul_kernels))
+static const struct matmul_kernel *naive_matmul_kernels(void)
+{
+    return step_rows(&step_01, &matmul_problem);
+}
+
+CALL_TEST(shapes, failed_once, ladder_failed_once(&matmul_problem, naive_matmul_kernels(), "01"))
+CALL_TEST(shapes, cubes, check_cubes(naive_matmul_kernels()))
+CALL_TEST(shapes, rectangles, check_rectangles(naive_matmul_kernels()))
+CALL_TEST(shapes, depths, check_depths(naive_matmul_kernels()))
+CALL_TEST(shapes, empty, check_empty(naive_matmul_kernels()))
+CALL_TEST(shapes, long_sides, check_long_sides(naive_matmul_kernels()))
+CALL_TEST(shapes, past_2_to_the_31_elements,
+          check_past_2_to_the_31_elements(naive_matmul_kernels()))
+CALL_TEST(inputs, kinds, check_kinds(naive_matmul_kernels()))
+CALL_TEST(inputs, infinities, check_infinities(naive_matmul_kernels()))
+CALL_TEST(inputs, misaligned, check_misaligned(naive_matmul_kernels()))
+CALL_TEST(inputs, one_misaligned, check_one_off(naive_matmul_kernels()))
+CALL_TEST(arguments, refused, check_refusals(naive_matmul_kernels()))
 
 TEST(counters, costs)
 {
     static const struct matmul_case cases[] = {
         {64, 64, 64}, {50, 70, 33}, {1, 100, 9}, {100, 1, 9}, {7, 9, 0}};
-    check_costs(naive_matmul_kernels, cases, sizeof cases / sizeof *cases);
+    check_costs(naive_matmul_kernels(), cases, sizeof cases / sizeof *cases);
 }
 
 /* With whole tiles: a request of 32 lanes is 32 sectors where they walk down a column, 4 along a
@@ -30,8 +37,8 @@ static void check_sectors(const char *name, unsigned long long per_A, unsigned l
     enum { M = 64, N = 96, K = 32 };
     const unsigned long long warps = M * N / 32;
     struct counters counters;
-    if (!ladder_counts(ladder_find(&matmul_problem, naive_matmul_kernels, name)) ||
-        !count(naive_matmul_kernels, name, M, N, K, &counters))
+    if (!ladder_counts(ladder_find(&matmul_problem, naive_matmul_kernels(), name)) ||
+        !count(naive_matmul_kernels(), name, M, N, K, &counters))
         return;
     cr_expect(counters.global_load_requests == 2 * warps * K, "%s: %llu load requests", name,
               counters.global_load_requests);
@@ -73,7 +80,7 @@ TEST(refusals, crashes)
         struct verdict verdict = trial_run(&trial, &crashing.about);
         cr_expect(verdict.status == VERDICT_FAIL && verdict.detector == DETECTOR_LAUNCH,
                   "a crash is no failed launch: %s", verdict.reason);
-        verdict = trial_run(&trial, &naive_matmul_kernels[1].about);
+        verdict = trial_run(&trial, &naive_matmul_kernels()[1].about);
         if (backend_has_timing() && verdict.status == VERDICT_REFUSED &&
             strstr(verdict.reason, "the device could not be set up again"))
             break;
@@ -85,5 +92,5 @@ TEST(refusals, crashes)
 TEST(launches, errors_and_streams)
 {
     static const struct matmul_case cases[] = {{33, 65, 17}, {70, 20, 40}};
-    check_launches(naive_matmul_kernels, cases, 2);
+    check_launches(naive_matmul_kernels(), cases, 2);
 }

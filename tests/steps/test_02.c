@@ -1,25 +1,32 @@
 /* Step 02: the tiled matmul, from a tile in shared memory to a kernel as fast as the vendor's. */
+#include "harness/ladder.h"
 #include "02_tiled_matmul/02_step.h"
 #include "matmul_cases.h"
 
-CALL_TEST(shapes, failed_once, ladder_failed_once(&matmul_problem, tiled_matmul_kernels, "02"))
-CALL_TEST(shapes, cubes, check_cubes(tiled_matmul_kernels))
-CALL_TEST(shapes, rectangles, check_rectangles(tiled_matmul_kernels))
-CALL_TEST(shapes, depths, check_depths(tiled_matmul_kernels))
-CALL_TEST(shapes, empty, check_empty(tiled_matmul_kernels))
-CALL_TEST(shapes, long_sides, check_long_sides(tiled_matmul_kernels))
-CALL_TEST(shapes, past_2_to_the_31_elements, check_past_2_to_the_31_elements(tiled_matmul_kernels))
-CALL_TEST(inputs, kinds, check_kinds(tiled_matmul_kernels))
-CALL_TEST(inputs, infinities, check_infinities(tiled_matmul_kernels))
-CALL_TEST(inputs, misaligned, check_misaligned(tiled_matmul_kernels))
-CALL_TEST(inputs, one_misaligned, check_one_off(tiled_matmul_kernels))
-CALL_TEST(arguments, refused, check_refusals(tiled_matmul_kernels))
+static const struct matmul_kernel *tiled_matmul_kernels(void)
+{
+    return step_rows(&step_02, &matmul_problem);
+}
+
+CALL_TEST(shapes, failed_once, ladder_failed_once(&matmul_problem, tiled_matmul_kernels(), "02"))
+CALL_TEST(shapes, cubes, check_cubes(tiled_matmul_kernels()))
+CALL_TEST(shapes, rectangles, check_rectangles(tiled_matmul_kernels()))
+CALL_TEST(shapes, depths, check_depths(tiled_matmul_kernels()))
+CALL_TEST(shapes, empty, check_empty(tiled_matmul_kernels()))
+CALL_TEST(shapes, long_sides, check_long_sides(tiled_matmul_kernels()))
+CALL_TEST(shapes, past_2_to_the_31_elements,
+          check_past_2_to_the_31_elements(tiled_matmul_kernels()))
+CALL_TEST(inputs, kinds, check_kinds(tiled_matmul_kernels()))
+CALL_TEST(inputs, infinities, check_infinities(tiled_matmul_kernels()))
+CALL_TEST(inputs, misaligned, check_misaligned(tiled_matmul_kernels()))
+CALL_TEST(inputs, one_misaligned, check_one_off(tiled_matmul_kernels()))
+CALL_TEST(arguments, refused, check_refusals(tiled_matmul_kernels()))
 
 /* Parts of the ladder as tables of their own: from wide_tile on, which have 128 x 256 tiles; sgemm
  * and sgemm_cluster, which choose between tiles; and the last of them. */
 static const struct matmul_kernel *from(const char *name)
 {
-    return (const struct matmul_kernel *)ladder_find(&matmul_problem, tiled_matmul_kernels, name);
+    return (const struct matmul_kernel *)ladder_find(&matmul_problem, tiled_matmul_kernels(), name);
 }
 
 static const struct matmul_kernel *wide_rungs(void)
@@ -168,7 +175,7 @@ static void check_counters(const struct expected *e, struct matmul_case c)
     const unsigned long long blocks = tiles(c.M, e->BM) * tiles(c.N, e->BN),
                              steps = tiles(c.K, e->BK);
     struct counters counters;
-    if (!count(tiled_matmul_kernels, name, c.M, c.N, c.K, &counters))
+    if (!count(tiled_matmul_kernels(), name, c.M, c.N, c.K, &counters))
         return;
 
     EXPECT_COUNT(shared_loads, blocks * (steps * e->BK + (e->reads_on ? 1 : 0)) *
@@ -186,7 +193,7 @@ TEST(counters, costs)
         {64, 48, 8}, {63, 47, 8}, {129, 257, 9}, {20, 30, 130}, {5, 7, 0}};
     static const struct matmul_case more[] = {
         {64, 64, 64}, {128, 256, 16}, {130, 70, 36}, {33, 50, 19}};
-    check_costs(tiled_matmul_kernels, cases, sizeof cases / sizeof *cases);
+    check_costs(tiled_matmul_kernels(), cases, sizeof cases / sizeof *cases);
     check_costs(last_rungs(), more, sizeof more / sizeof *more);
     /* sgemm would choose another tile, and read half as much. */
     static const struct matmul_case clusters_alone[] = {
@@ -198,7 +205,7 @@ TEST(counters, shared_memory_and_barriers)
 {
     static const struct matmul_case cases[] = {
         {64, 64, 64}, {128, 256, 16}, {130, 70, 36}, {33, 50, 19}};
-    EACH_EXPECTED (&matmul_problem, tiled_matmul_kernels, e, ladder)
+    EACH_EXPECTED (&matmul_problem, tiled_matmul_kernels(), e, ladder)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
             check_counters(e, cases[i]);
 }
@@ -216,17 +223,17 @@ TEST(counters, traffic)
     static const struct traffic ideal[] = {{NULL, 0, 0, 0}};
     static const struct traffic narrow[] = {
         {"wide_tile", 2.0 / 3, 0, 0}, {"scheduled", 2.0 / 3, 0, 0}, {NULL, 0, 0, 0}};
-    check_traffic(tiled_matmul_kernels, (struct matmul_case){128, 256, 64}, ideal);
+    check_traffic(tiled_matmul_kernels(), (struct matmul_case){128, 256, 64}, ideal);
     check_traffic(last_rungs(), (struct matmul_case){512, 512, 16}, ideal);
-    check_traffic(tiled_matmul_kernels, (struct matmul_case){128, 64, 256}, narrow);
+    check_traffic(tiled_matmul_kernels(), (struct matmul_case){128, 64, 256}, narrow);
 }
 
 /* The formula of the lesson, where the tile divides the sizes: 2·M·N·K / T. */
 TEST(counters, shared_tile_divides_loads_by_its_side)
 {
     struct counters counters;
-    if (ladder_counts(&tiled_matmul_kernels->about) &&
-        count(tiled_matmul_kernels, "shared_tile", 64, 64, 64, &counters))
+    if (ladder_counts(&tiled_matmul_kernels()->about) &&
+        count(tiled_matmul_kernels(), "shared_tile", 64, 64, 64, &counters))
         cr_expect(counters.global_loads == 2 * 64 * 64 * 64 / 16, "%llu loads",
                   counters.global_loads);
 }
@@ -327,7 +334,7 @@ static void check_choice(const struct chosen *chosen)
     const unsigned long long inside = chosen->rest ? c.M / 128 * (c.N / 256) : 0;
     const struct chosen large = {name, c, 128, 256, 1, 1, false};
     struct counters counters, sum = {0};
-    if (!count(tiled_matmul_kernels, name, c.M, c.N, c.K, &counters))
+    if (!count(tiled_matmul_kernels(), name, c.M, c.N, c.K, &counters))
         return;
 
     if (inside > 0)
@@ -372,7 +379,7 @@ TEST(counters, choices)
     };
     static const struct chosen without_clusters = {
         "sgemm_cluster", {60, 100, 250}, 64, 128, 1, 1, false};
-    EACH_EXPECTED (&matmul_problem, tiled_matmul_kernels, chosen, cases)
+    EACH_EXPECTED (&matmul_problem, tiled_matmul_kernels(), chosen, cases)
         check_choice(chosen);
     setenv("SIMT_ARCH", "80", 1);
     if (ladder_counts(&sgemm_cluster_alone()->about))
@@ -399,6 +406,6 @@ TEST(launches, errors_and_streams)
     static const struct matmul_case cases[] = {{33, 65, 17}, {70, 20, 40}};
     static const struct matmul_case choices[] = {
         {512, 512, 16}, {500, 60, 120}, {61, 130, 250}, {1020, 62, 50}};
-    check_launches(tiled_matmul_kernels, cases, sizeof cases / sizeof *cases);
+    check_launches(tiled_matmul_kernels(), cases, sizeof cases / sizeof *cases);
     check_launches(last_rungs(), choices, sizeof choices / sizeof *choices);
 }

@@ -1,4 +1,5 @@
 /* Step 03: softmax over the rows of a matrix. */
+#include "harness/ladder.h"
 #include "03_online_softmax/03_step.h"
 #include "03_online_softmax/running_softmax.cuh"
 #include "tests/support/harness.h"
@@ -12,10 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const struct softmax_kernel *online_softmax_kernels(void)
+{
+    return step_rows(&step_03, &softmax_problem);
+}
+
 static void check(long long rows, long long cols, enum input_kind kind, uint64_t seed,
                   size_t offset)
 {
-    ladder_check(&softmax_problem, online_softmax_kernels, SOFTMAX_SIZES(rows, cols), kind, seed,
+    ladder_check(&softmax_problem, online_softmax_kernels(), SOFTMAX_SIZES(rows, cols), kind, seed,
                  offset);
 }
 
@@ -26,20 +32,21 @@ enum { CLUSTERED = 57344 };
 /* The kernels that are tried with rows of that length. */
 static const void *table_for(long long cols)
 {
-    return cols < CLUSTERED ? (const void *)online_softmax_kernels
-                            : ladder_find(&softmax_problem, online_softmax_kernels, "online_lanes");
+    return cols < CLUSTERED
+               ? (const void *)online_softmax_kernels()
+               : ladder_find(&softmax_problem, online_softmax_kernels(), "online_lanes");
 }
 
 static bool count(const char *name, long long rows, long long cols, struct counters *counters)
 {
-    return ladder_count(&softmax_problem, online_softmax_kernels, name, SOFTMAX_SIZES(rows, cols),
+    return ladder_count(&softmax_problem, online_softmax_kernels(), name, SOFTMAX_SIZES(rows, cols),
                         counters);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Every kernel, every shape */
 
-CALL_TEST(shapes, failed_once, ladder_failed_once(&softmax_problem, online_softmax_kernels, "03"))
+CALL_TEST(shapes, failed_once, ladder_failed_once(&softmax_problem, online_softmax_kernels(), "03"))
 
 TEST(shapes, short_rows)
 {
@@ -240,7 +247,7 @@ TEST(matrices, special_values_of_the_reference)
 
 /* 0.747 everywhere but in the last row. */
 CALL_TEST(matrices, past_2_to_the_31_elements,
-          ladder_past_2_to_the_31(&softmax_problem, online_softmax_kernels,
+          ladder_past_2_to_the_31(&softmax_problem, online_softmax_kernels(),
                                   SOFTMAX_SIZES(70000, 32768), SOFTMAX_SIZES(1, 32768),
                                   (int[]){0x3f}))
 
@@ -344,7 +351,7 @@ TEST(merge, special_values)
 
 TEST(refusals, sizes_and_arrays)
 {
-    const struct softmax_kernel *const table = online_softmax_kernels;
+    const struct softmax_kernel *const table = online_softmax_kernels();
     const long long *const good = SOFTMAX_SIZES(2, 64);
     ladder_refused_size(&softmax_problem, table, good, SOFTMAX_ROWS, -1,
                         "rows is -1; it must be in 0 .. 2147482624");
@@ -361,7 +368,7 @@ TEST(refusals, more_blocks_than_a_grid_has)
     float *memory = NULL;
     cr_assert(cudaMalloc((void **)&memory, 2 * sizeof *memory) == cudaSuccess);
     if (backend_architecture() < 90 ||
-        !ladder_runs(ladder_find(&softmax_problem, online_softmax_kernels, "online_cluster")))
+        !ladder_runs(ladder_find(&softmax_problem, online_softmax_kernels(), "online_cluster")))
         return; /* online_lanes would run */
     refusal_clear();
     const cudaError_t status = softmax_online_cluster(memory, memory + 1, MAX_EXTENT, 60000, NULL);
@@ -372,7 +379,7 @@ TEST(refusals, more_blocks_than_a_grid_has)
 
 TEST(refusals, empty_is_success)
 {
-    EACH_KERNEL (kernel, online_softmax_kernels) {
+    EACH_KERNEL (kernel, online_softmax_kernels()) {
         cr_expect(softmax_run(kernel, NULL, NULL, 0, 17, NULL) == cudaSuccess, "%s, no rows",
                   kernel->about.name);
         cr_expect(softmax_run(kernel, NULL, NULL, 17, 0, NULL) == cudaSuccess, "%s, no columns",
@@ -413,7 +420,7 @@ TEST(counters, traffic)
     static const struct traffic expected[] = {
         {"three_pass", 8, 8, 0}, {"online", 8, 8, 0}, {NULL, 0, 0, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        ladder_traffic(&softmax_problem, online_softmax_kernels,
+        ladder_traffic(&softmax_problem, online_softmax_kernels(),
                        SOFTMAX_SIZES(shapes[i][0], shapes[i][1]), expected);
     }
 }
@@ -430,7 +437,7 @@ TEST(counters, barriers)
                   {"online_lanes"}};
     static const unsigned long long shapes[][3] = {{9, 1, 0},    {2, 1024, 0},  {2, 1025, 1},
                                                    {3, 4100, 1}, {2, 16383, 1}, {1, 32772, 1}};
-    EACH_EXPECTED (&softmax_problem, online_softmax_kernels, block, blocks)
+    EACH_EXPECTED (&softmax_problem, online_softmax_kernels(), block, blocks)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
             struct counters did;
             if (count(block->name, (long long)shapes[i][0], (long long)shapes[i][1], &did))
@@ -449,7 +456,7 @@ TEST(counters, online_cluster)
                                                    {1, 90116, 3},  {1, 131071, 3}, {1, 135172, 4},
                                                    {1, 360451, 8}, {1, 360452, 1}};
     struct counters did;
-    if (!ladder_counts(ladder_find(&softmax_problem, online_softmax_kernels, "online_cluster")))
+    if (!ladder_counts(ladder_find(&softmax_problem, online_softmax_kernels(), "online_cluster")))
         return;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const unsigned long long rows = shapes[i][0], blocks = shapes[i][2];
@@ -477,5 +484,5 @@ TEST(launches, errors_and_streams)
         ladder_streams(&softmax_problem, table_for(cols[i]), sizes,
                        SOFTMAX_SIZES(3, cols[(i + 1) % CASES]));
     }
-    ladder_launches(&softmax_problem, online_softmax_kernels, SOFTMAX_SIZES(1, 2));
+    ladder_launches(&softmax_problem, online_softmax_kernels(), SOFTMAX_SIZES(1, 2));
 }

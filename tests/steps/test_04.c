@@ -1,9 +1,17 @@
 /* Step 04: from the scores in memory to FlashAttention-1. */
+#include "harness/ladder.h"
 #include "04_flash_v1/04_step.h"
+#include "04_flash_v1/07_flash_v1.h"
 #include "attention_cases.h"
 #include "attention_numbers.h"
 
-/* tests/steps/tiles_04.cu: the same sources at tiles that are not square, and at those for an sm_75. */
+static const struct attention_kernel *flash_v1_kernels(void)
+{
+    return step_rows(&step_04, &attention_problem);
+}
+
+/* tests/steps/tiles_04.cu: the same sources at tiles that are not square, and at those for an
+ * sm_75. */
 attention_fn attention_flash_v1_16x32, attention_flash_v1_32x8;
 attention_fn attention_flash_v1_async_64_kb;
 
@@ -23,24 +31,24 @@ static struct cost small_tiles_known_start_cost(const struct attention_kernel *r
 
 static const struct attention_kernel other_tiles[] = {
     ATTENTION_ROW(flash_v1_16x32, "tiles_04.cu", "Br = 16, Bc = 32", FA1, .cost = small_tiles_cost,
-                  .Bc = {32, 32}) //
+                  .Bc = {32, 32}),
     ATTENTION_ROW(flash_v1_32x8, "tiles_04.cu", "Br = 32, Bc = 8", FA1, .cost = small_tiles_cost,
-                  .Bc = {8, 8}) //
+                  .Bc = {8, 8}),
     ATTENTION_ROW(flash_v1_async_64_kb, "tiles_04.cu", "64 KB", FA1,
-                  .cost = small_tiles_known_start_cost, .Bc = {64, 32}) //
+                  .cost = small_tiles_known_start_cost, .Bc = {64, 32}),
     {.about.name = NULL},
 };
 
 static void check(struct size size, enum input_kind kind, uint64_t seed, size_t offset)
 {
-    check_sizes(flash_v1_kernels, size, kind, seed, offset);
+    check_sizes(flash_v1_kernels(), size, kind, seed, offset);
 }
 
 /* The kernels that go tile by tile are fast enough to be tried at many more shapes than those that
  * go key by key. */
 static const struct attention_kernel *tiled(void)
 {
-    return (const struct attention_kernel *)ladder_find(&attention_problem, flash_v1_kernels,
+    return (const struct attention_kernel *)ladder_find(&attention_problem, flash_v1_kernels(),
                                                         "flash_v1");
 }
 
@@ -53,7 +61,7 @@ static void check_tiles(struct size size, enum input_kind kind, uint64_t seed, s
 /* ---------------------------------------------------------------------------------------------- */
 /* Every kernel, every shape */
 
-CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, flash_v1_kernels, "04"))
+CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, flash_v1_kernels(), "04"))
 
 TEST(shapes, sequences)
 {
@@ -114,13 +122,13 @@ TEST(shapes, misaligned)
 
 TEST(shapes, one_misaligned)
 {
-    check_one_off(flash_v1_kernels, (struct size){1, 2, 1, 18, 70, 64});
-    check_one_off(flash_v1_kernels, (struct size){1, 1, 1, 9, 34, 128});
+    check_one_off(flash_v1_kernels(), (struct size){1, 2, 1, 18, 70, 64});
+    check_one_off(flash_v1_kernels(), (struct size){1, 1, 1, 9, 34, 128});
 }
 
-CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(flash_v1_kernels, TENSOR_F32))
+CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(flash_v1_kernels(), TENSOR_F32))
 CALL_TEST(shapes, past_2_to_the_31_elements,
-          check_past_2_to_the_31_elements(flash_v1_kernels, TENSOR_F32))
+          check_past_2_to_the_31_elements(flash_v1_kernels(), TENSOR_F32))
 
 TEST(shapes, nothing_to_do)
 {
@@ -174,22 +182,22 @@ TEST(tiles, heads_and_inputs)
 /* ---------------------------------------------------------------------------------------------- */
 /* Through the C functions: what the command line cannot ask for */
 
-CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(flash_v1_kernels, TENSOR_F32);
+CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(flash_v1_kernels(), TENSOR_F32);
           check_LSE_is_optional(other_tiles, TENSOR_F32))
-CALL_TEST(contract, no_keys, check_no_keys(flash_v1_kernels, TENSOR_F32);
+CALL_TEST(contract, no_keys, check_no_keys(flash_v1_kernels(), TENSOR_F32);
           check_no_keys(other_tiles, TENSOR_F32))
-CALL_TEST(contract, any_scale, check_any_scale(flash_v1_kernels, TENSOR_F32))
-CALL_TEST(contract, overflowing_scores, check_overflowing_scores(flash_v1_kernels);
+CALL_TEST(contract, any_scale, check_any_scale(flash_v1_kernels(), TENSOR_F32))
+CALL_TEST(contract, overflowing_scores, check_overflowing_scores(flash_v1_kernels());
           check_overflowing_scores(other_tiles))
 CALL_TEST(contract, nan_scores,
-          check_nan_scores(flash_v1_kernels, (struct size){1, 1, 1, 7, 300, 20});
+          check_nan_scores(flash_v1_kernels(), (struct size){1, 1, 1, 7, 300, 20});
           check_nan_scores(other_tiles, (struct size){1, 1, 1, 7, 300, 20}))
-CALL_TEST(contract, very_small_scores, check_very_small_scores(flash_v1_kernels);
+CALL_TEST(contract, very_small_scores, check_very_small_scores(flash_v1_kernels());
           check_very_small_scores(other_tiles))
-CALL_TEST(contract, refused_scales, check_refused_scales(flash_v1_kernels))
-CALL_TEST(contract, refused_calls, check_refused_calls(flash_v1_kernels, TENSOR_F32))
+CALL_TEST(contract, refused_scales, check_refused_scales(flash_v1_kernels()))
+CALL_TEST(contract, refused_calls, check_refused_calls(flash_v1_kernels(), TENSOR_F32))
 CALL_TEST(contract, refused_pointers,
-          check_refused_pointers(flash_v1_kernels, (struct size){1, 2, 1, 9, 70, 16}))
+          check_refused_pointers(flash_v1_kernels(), (struct size){1, 2, 1, 9, 70, 16}))
 
 /* The scores of one head at 16384 are 1 GiB, and standard needs them all; the others need a few
  * floats per query. */
@@ -198,15 +206,15 @@ TEST(contract, workspace)
     for (int seq = 1; seq <= 1 << 20; seq *= 2) {
         const struct attention call = call_of((struct size){2, 3, 1, seq, 2 * seq, 64});
         const size_t queries = (size_t)6 * seq;
-        cr_expect(flash_v1_kernels->workspace(&call) == queries * 2 * seq * sizeof(float));
-        for (const struct attention_kernel *row = flash_v1_kernels + 1; row->about.name; row++) {
+        cr_expect(flash_v1_kernels()->workspace(&call) == queries * 2 * seq * sizeof(float));
+        for (const struct attention_kernel *row = flash_v1_kernels() + 1; row->about.name; row++) {
             const size_t bytes = row->workspace ? row->workspace(&call) : 0;
             cr_expect(bytes <= queries * 12 + 4, "%s: %zu bytes for %zu queries", row->about.name,
                       bytes, queries);
         }
     }
     const struct attention head = call_of((struct size){1, 1, 1, 16384, 16384, 64});
-    cr_expect(flash_v1_kernels->workspace(&head) == (size_t)1 << 30);
+    cr_expect(flash_v1_kernels()->workspace(&head) == (size_t)1 << 30);
     cr_expect(tiled()->workspace(&head) == (size_t)2 * 16384 * sizeof(float));
 }
 
@@ -251,13 +259,13 @@ TEST(counters, costs_barriers_and_atomics)
             {"flash_v1_async", 3 * heads * tiles(size.seq_kv, size.head_dim % 4 ? Bc : 128), 0},
         };
         enum { EXPECTED = sizeof expected / sizeof *expected };
-        EACH_COUNTED (kernel, flash_v1_kernels) {
+        EACH_COUNTED (kernel, flash_v1_kernels()) {
             const char *name = kernel->about.name;
             struct counters counters;
             int k = 0;
             while (k < EXPECTED && strcmp(name, expected[k].name) != 0)
                 k++;
-            if (!count_of(flash_v1_kernels, name, size, &counters) || k == EXPECTED)
+            if (!count_of(flash_v1_kernels(), name, size, &counters) || k == EXPECTED)
                 continue;
             cr_expect(expected[k].atomics < 0 ||
                           counters.atomics == (unsigned long long)expected[k].atomics,
@@ -299,7 +307,7 @@ TEST(counters, traffic)
         {"flash_v1_async", 0, 1.134, 1.033},
         {NULL, 0, 0, 0},
     };
-    check_traffic(flash_v1_kernels, (struct size){1, 1, 1, 128, 128, 64}, expected);
+    check_traffic(flash_v1_kernels(), (struct size){1, 1, 1, 128, 128, 64}, expected);
 }
 
 /* Those whose blocks grow with the queries times the keys can need more than a grid has. They say
@@ -310,7 +318,7 @@ TEST(refusals, more_blocks_than_a_grid_has)
     const struct attention call = call_of((struct size){1, 1, 1, 1 << 20, 1 << 20, 1});
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const struct attention_kernel *row = (const struct attention_kernel *)ladder_find(
-            &attention_problem, flash_v1_kernels, names[i]);
+            &attention_problem, flash_v1_kernels(), names[i]);
         if (!ladder_runs(&row->about))
             continue;
         refusal_clear();
@@ -328,7 +336,7 @@ CONDITIONAL_TEST(launches, least_shared_memory, ladder_architecture(75))
     check((struct size){1, 2, 1, 9, 70, 64}, INPUTS_NORMAL, 102, 0);
     check((struct size){1, 2, 1, 9, 40, 90}, INPUTS_NORMAL, 103, 0);
     check((struct size){1, 2, 1, 9, 40, 128}, INPUTS_NORMAL, 104, 0);
-    expect_skipped(flash_v1_kernels, "flash_v1_rectangles", (struct size){1, 1, 1, 9, 40, 128},
+    expect_skipped(flash_v1_kernels(), "flash_v1_rectangles", (struct size){1, 1, 1, 9, 40, 128},
                    "66560 bytes of shared");
 }
 
@@ -341,6 +349,6 @@ TEST(launches, errors_and_streams)
                                         {1, 2, 2, 9, 35, 30},
                                         {1, 1, 1, 17, 20, 128},
                                         {2, 1, 1, 5, 35, 90}};
-    check_launches(flash_v1_kernels, cases, sizeof cases / sizeof *cases);
-    check_many_launches(flash_v1_kernels, (struct size){1, 1, 1, 1, 2, 4});
+    check_launches(flash_v1_kernels(), cases, sizeof cases / sizeof *cases);
+    check_many_launches(flash_v1_kernels(), (struct size){1, 1, 1, 1, 2, 4});
 }

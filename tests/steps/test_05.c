@@ -1,9 +1,17 @@
 /* Step 05: FlashAttention-2. */
+#include "harness/ladder.h"
 #include "05_flash_v2/05_step.h"
+#include "05_flash_v2/2_flash_v2.h"
 #include "attention_cases.h"
 #include "attention_numbers.h"
 
-/* tests/steps/tiles_05.cu: the same sources at tiles that are not square, and at those for an sm_75. */
+static const struct attention_kernel *flash_v2_kernels(void)
+{
+    return step_rows(&step_05, &attention_problem);
+}
+
+/* tests/steps/tiles_05.cu: the same sources at tiles that are not square, and at those for an
+ * sm_75. */
 attention_fn attention_flash_v2_16x32, attention_flash_v2_32x8;
 attention_fn attention_flash_v2_registers_64_kb;
 
@@ -16,34 +24,34 @@ static struct cost registers_64_kb_cost(const struct attention_kernel *row,
 
 static const struct attention_kernel other_tiles[] = {
     ATTENTION_ROW(flash_v2_16x32, "tiles_05.cu", "Br = 16, Bc = 32", .max_head_dim = 128,
-                  .cost = flash_v2_cost, .Br = {16, 16}) //
+                  .cost = flash_v2_cost, .Br = {16, 16}),
     ATTENTION_ROW(flash_v2_32x8, "tiles_05.cu", "Br = 32, Bc = 8", .max_head_dim = 128,
-                  .cost = flash_v2_cost, .Br = {32, 32}) //
+                  .cost = flash_v2_cost, .Br = {32, 32}),
     ATTENTION_ROW(flash_v2_registers_64_kb, "tiles_05.cu", "64 KB", .max_head_dim = 128,
-                  .cost = registers_64_kb_cost) //
+                  .cost = registers_64_kb_cost),
     {.about.name = NULL},
 };
 
 static void check(struct size size, enum input_kind kind, uint64_t seed, size_t offset)
 {
-    check_sizes(flash_v2_kernels, size, kind, seed, offset);
+    check_sizes(flash_v2_kernels(), size, kind, seed, offset);
 }
 
 static bool count(const char *name, struct size size, struct counters *counters)
 {
-    return count_of(flash_v2_kernels, name, size, counters);
+    return count_of(flash_v2_kernels(), name, size, counters);
 }
 
 static const struct attention_kernel *split_kv(void)
 {
-    return (const struct attention_kernel *)ladder_find(&attention_problem, flash_v2_kernels,
+    return (const struct attention_kernel *)ladder_find(&attention_problem, flash_v2_kernels(),
                                                         "split_kv");
 }
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Every kernel, every shape */
 
-CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, flash_v2_kernels, "05"))
+CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, flash_v2_kernels(), "05"))
 
 TEST(shapes, sequences)
 {
@@ -79,7 +87,7 @@ TEST(shapes, other_tiles)
 TEST(shapes, many_turns)
 {
     const struct attention_kernel splitting[] = {
-        *(const struct attention_kernel *)ladder_find(&attention_problem, flash_v2_kernels,
+        *(const struct attention_kernel *)ladder_find(&attention_problem, flash_v2_kernels(),
                                                       "split_kv_naive"),
         *split_kv(),
         {.about.name = NULL}};
@@ -148,14 +156,14 @@ TEST(shapes, misaligned)
 
 TEST(shapes, one_misaligned)
 {
-    check_one_off(flash_v2_kernels, (struct size){1, 2, 1, 18, 70, 64});
-    check_one_off(flash_v2_kernels, (struct size){1, 1, 1, 1, 520, 128});
-    check_one_off(flash_v2_kernels, (struct size){1, 1, 1, 9, 34, 128});
+    check_one_off(flash_v2_kernels(), (struct size){1, 2, 1, 18, 70, 64});
+    check_one_off(flash_v2_kernels(), (struct size){1, 1, 1, 1, 520, 128});
+    check_one_off(flash_v2_kernels(), (struct size){1, 1, 1, 9, 34, 128});
 }
 
-CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(flash_v2_kernels, TENSOR_F32))
+CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(flash_v2_kernels(), TENSOR_F32))
 CALL_TEST(shapes, past_2_to_the_31_elements,
-          check_past_2_to_the_31_elements(flash_v2_kernels, TENSOR_F32))
+          check_past_2_to_the_31_elements(flash_v2_kernels(), TENSOR_F32))
 
 TEST(shapes, nothing_to_see_and_nothing_to_do)
 {
@@ -167,18 +175,18 @@ TEST(shapes, nothing_to_see_and_nothing_to_do)
 /* ---------------------------------------------------------------------------------------------- */
 /* Through the C functions: what the command line cannot ask for */
 
-CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(flash_v2_kernels, TENSOR_F32))
-CALL_TEST(contract, no_keys, check_no_keys(flash_v2_kernels, TENSOR_F32))
-CALL_TEST(contract, any_scale, check_any_scale(flash_v2_kernels, TENSOR_F32))
-CALL_TEST(contract, overflowing_scores, check_overflowing_scores(flash_v2_kernels);
+CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(flash_v2_kernels(), TENSOR_F32))
+CALL_TEST(contract, no_keys, check_no_keys(flash_v2_kernels(), TENSOR_F32))
+CALL_TEST(contract, any_scale, check_any_scale(flash_v2_kernels(), TENSOR_F32))
+CALL_TEST(contract, overflowing_scores, check_overflowing_scores(flash_v2_kernels());
           check_overflowing_scores(other_tiles))
 CALL_TEST(contract, nan_scores,
-          check_nan_scores(flash_v2_kernels, (struct size){1, 1, 1, 7, 300, 20});
+          check_nan_scores(flash_v2_kernels(), (struct size){1, 1, 1, 7, 300, 20});
           check_nan_scores(other_tiles, (struct size){1, 1, 1, 7, 300, 20}))
-CALL_TEST(contract, very_small_scores, check_very_small_scores(flash_v2_kernels);
+CALL_TEST(contract, very_small_scores, check_very_small_scores(flash_v2_kernels());
           check_very_small_scores(other_tiles))
-CALL_TEST(contract, refused_scales, check_refused_scales(flash_v2_kernels))
-CALL_TEST(contract, refused_calls, check_refused_calls(flash_v2_kernels, TENSOR_F32))
+CALL_TEST(contract, refused_scales, check_refused_scales(flash_v2_kernels()))
+CALL_TEST(contract, refused_calls, check_refused_calls(flash_v2_kernels(), TENSOR_F32))
 
 /* So few queries that split_kv wants a workspace. */
 TEST(contract, refused_pointers)
@@ -186,7 +194,7 @@ TEST(contract, refused_pointers)
     const struct size size = {1, 1, 1, 1, 600, 16};
     const struct attention call = call_of(size);
     cr_assert(split_kv()->workspace(&call) > 0);
-    check_refused_pointers(flash_v2_kernels, size);
+    check_refused_pointers(flash_v2_kernels(), size);
 }
 
 /* Not one of them has room for the N × N scores: at most so many floats for each row, however long
@@ -201,7 +209,7 @@ TEST(contract, workspace_is_linear)
              seq_q = seq_q < seq && seq_q * 64 > seq ? seq : seq_q * 64) {
             const struct attention call = call_of((struct size){1, 1, 1, seq_q, seq, 64});
             const size_t most = ((size_t)rows_in_flight + seq_q) * (64 + 1) * sizeof(float);
-            for (const struct attention_kernel *row = flash_v2_kernels; row->about.name; row++) {
+            for (const struct attention_kernel *row = flash_v2_kernels(); row->about.name; row++) {
                 const size_t bytes = row->workspace ? row->workspace(&call) : 0;
                 cr_expect(bytes <= most, "%s: %d queries, %d keys: %zu bytes", row->about.name,
                           seq_q, seq, bytes);
@@ -225,7 +233,7 @@ TEST(counters, costs)
                                           {1, 2, 1, 17, 33, 20},  {1, 1, 1, 3, 129, 128},
                                           {1, 1, 1, 1, 530, 37},  {1, 1, 1, 70, 37, 90},
                                           {1, 1, 1, 140, 9, 32}};
-    check_costs(flash_v2_kernels, counted, sizeof counted / sizeof *counted);
+    check_costs(flash_v2_kernels(), counted, sizeof counted / sizeof *counted);
     check_costs(other_tiles, counted, sizeof counted / sizeof *counted);
 }
 
@@ -257,8 +265,8 @@ TEST(counters, traffic)
         {"flash_v2_async", 0, 1.108, 0},         {"flash_v2_registers", 0, 1.108, 0},
         {"split_kv", 0.9845, 1.108, 0},          {NULL, 0, 0, 0},
     };
-    check_traffic(flash_v2_kernels, (struct size){1, 1, 1, 128, 192, 64}, many_queries);
-    check_traffic(flash_v2_kernels, (struct size){1, 1, 1, 1, 1024, 64}, one_query);
+    check_traffic(flash_v2_kernels(), (struct size){1, 1, 1, 128, 192, 64}, many_queries);
+    check_traffic(flash_v2_kernels(), (struct size){1, 1, 1, 1, 1024, 64}, one_query);
 }
 
 TEST(counters, barriers)
@@ -273,7 +281,7 @@ TEST(counters, barriers)
                     {"flash_v2_rectangles", 64, 32, 2, 0},
                     {"flash_v2_async", 64, 32, 4, 0},
                     {"flash_v2_registers", 128, 64, 4, 0}};
-    EACH_EXPECTED (&attention_problem, flash_v2_kernels, row, expected) {
+    EACH_EXPECTED (&attention_problem, flash_v2_kernels(), row, expected) {
         if (!count(row->name, size, &counters))
             continue;
         const long long barriers =
@@ -287,7 +295,7 @@ TEST(counters, barriers)
 TEST(counters, no_bank_conflicts)
 {
     const struct size size = {1, 1, 1, 130, 70, 64};
-    EACH_COUNTED (kernel, flash_v2_kernels + 1) {
+    EACH_COUNTED (kernel, flash_v2_kernels() + 1) {
         struct counters counters;
         if (!count(kernel->about.name, size, &counters))
             continue;
@@ -304,6 +312,6 @@ TEST(launches, errors_and_streams)
     static const struct size cases[] = {
         {1, 2, 1, 17, 35, 64},  {1, 2, 2, 17, 35, 64},  {1, 1, 1, 1, 600, 16}, {1, 2, 2, 9, 35, 30},
         {1, 1, 1, 17, 20, 128}, {1, 2, 1, 1, 700, 128}, {2, 1, 1, 5, 35, 90}};
-    check_launches(flash_v2_kernels, cases, sizeof cases / sizeof *cases);
-    check_many_launches(flash_v2_kernels, (struct size){1, 1, 1, 1, 2, 4});
+    check_launches(flash_v2_kernels(), cases, sizeof cases / sizeof *cases);
+    check_many_launches(flash_v2_kernels(), (struct size){1, 1, 1, 1, 2, 4});
 }

@@ -1,22 +1,28 @@
 /* Step 06: FlashAttention-2 in half precision, causal or not, from CUDA cores to Hopper. */
+#include "harness/ladder.h"
 #include "06_causal_half/06_step.h"
 #include "attention_numbers.h"
 #include "half_cases.h"
 
+static const struct attention_kernel *causal_half_kernels(void)
+{
+    return step_rows(&step_06, &attention_problem);
+}
+
 static void check(struct size size, bool causal, enum input_kind kind, uint64_t seed)
 {
-    check_sizes(causal_half_kernels, in_half(size, causal), kind, seed, 0);
+    check_sizes(causal_half_kernels(), in_half(size, causal), kind, seed, 0);
 }
 
 static bool count(const char *name, struct size size, bool causal, struct counters *counters)
 {
-    return count_of(causal_half_kernels, name, in_half(size, causal), counters);
+    return count_of(causal_half_kernels(), name, in_half(size, causal), counters);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Every rung, every shape. Br is 64, 128 or 192 and Bc 32, 48, 64 or 128. */
 
-CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, causal_half_kernels, "06"))
+CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, causal_half_kernels(), "06"))
 
 TEST(shapes, sequences_full)
 {
@@ -59,7 +65,7 @@ TEST(shapes, head_dims)
 
 TEST(shapes, head_dims_of_half_alone)
 {
-    const struct attention_kernel half_alone[] = {causal_half_kernels[0], {.about.name = NULL}};
+    const struct attention_kernel half_alone[] = {causal_half_kernels()[0], {.about.name = NULL}};
     static const int head_dim[] = {1, 2, 3, 4, 7, 9, 31, 33, 63, 65, 95, 97, 100, 127};
     for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++) {
         check_sizes(half_alone, in_half((struct size){1, 2, 1, 21, 70, head_dim[i]}, i % 2 == 0),
@@ -82,7 +88,7 @@ TEST(shapes, fewer_queries_than_keys)
 TEST(shapes, masks_in_three_blocks)
 {
     check_sizes((const struct attention_kernel *)ladder_find(&attention_problem,
-                                                             causal_half_kernels, "persistent"),
+                                                             causal_half_kernels(), "persistent"),
                 in_half((struct size){1, 1, 1, 131, 513, 64}, true), INPUTS_NORMAL, 118, 0);
 }
 
@@ -113,9 +119,9 @@ TEST(shapes, inputs)
     }
 }
 
-CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(causal_half_kernels, TENSOR_F16))
+CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(causal_half_kernels(), TENSOR_F16))
 CALL_TEST(shapes, past_2_to_the_31_elements,
-          check_past_2_to_the_31_elements(causal_half_kernels, TENSOR_F16))
+          check_past_2_to_the_31_elements(causal_half_kernels(), TENSOR_F16))
 
 TEST(shapes, nothing_to_see_and_nothing_to_do)
 {
@@ -137,7 +143,7 @@ static int multiprocessors_here(void)
 /* The rungs whose blocks stay for more than one tile. */
 static void check_resident(struct size size, bool causal, uint64_t seed)
 {
-    const void *resident = ladder_find(&attention_problem, causal_half_kernels, "resident");
+    const void *resident = ladder_find(&attention_problem, causal_half_kernels(), "resident");
     check_sizes(resident, in_half(size, causal), INPUTS_NORMAL, seed, 0);
 }
 
@@ -166,7 +172,7 @@ TEST(shapes, tiles_that_change)
 static const struct attention_kernel *pairs(void)
 {
     static struct attention_kernel table[3];
-    memcpy(table, ladder_find(&attention_problem, causal_half_kernels, "multicast"),
+    memcpy(table, ladder_find(&attention_problem, causal_half_kernels(), "multicast"),
            2 * sizeof *table);
     return table;
 }
@@ -174,7 +180,7 @@ static const struct attention_kernel *pairs(void)
 /* The rungs after it have pairs for causal attention, too, with more than 1024 keys. */
 static const struct attention_kernel *causal_pairs(void)
 {
-    return (const struct attention_kernel *)ladder_find(&attention_problem, causal_half_kernels,
+    return (const struct attention_kernel *)ladder_find(&attention_problem, causal_half_kernels(),
                                                         "drawn_pairs");
 }
 
@@ -262,7 +268,7 @@ TEST(shapes, causal_pairs_that_change)
 
 static const struct attention_kernel *skipping(void)
 {
-    return (const struct attention_kernel *)ladder_find(&attention_problem, causal_half_kernels,
+    return (const struct attention_kernel *)ladder_find(&attention_problem, causal_half_kernels(),
                                                         "skipping");
 }
 
@@ -308,7 +314,7 @@ TEST(shapes, padded_heads)
  * and one of 1, two tiles each. One rung stands for all that share tile_order.cuh. */
 TEST(shapes, heads_in_groups)
 {
-    const struct kernel *kernel = ladder_find(&attention_problem, causal_half_kernels, "wgmma");
+    const struct kernel *kernel = ladder_find(&attention_problem, causal_half_kernels(), "wgmma");
     if (strcmp(backend_name(), "check") == 0) {
         fprintf(stderr, "too large to watch every access: heads in groups\n");
         return;
@@ -338,7 +344,7 @@ static int halves_apart(uint16_t a, uint16_t b)
 TEST(exact, first_row_is_the_first_value)
 {
     struct trial trial = half_trial((struct size){1, 2, 2, 70, 70, 64}, true, INPUTS_NORMAL, 5);
-    EACH_KERNEL (kernel, causal_half_kernels) {
+    EACH_KERNEL (kernel, causal_half_kernels()) {
         cr_assert(trial_run(&trial, &kernel->about).status == VERDICT_PASS);
         const uint16_t *O = trial.host[O_AT], *V = trial.host[V_AT];
         for (size_t head = 0; head < 2; head++)
@@ -381,7 +387,7 @@ TEST(exact, a_mask_that_hides_nothing)
     for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
         struct trial masked = half_trial(size[i], true, INPUTS_UNIFORM, 9);
         struct trial full = half_trial(size[i], false, INPUTS_UNIFORM, 9);
-        EACH_KERNEL (kernel, causal_half_kernels) {
+        EACH_KERNEL (kernel, causal_half_kernels()) {
             const char *name = kernel->about.name;
             int apart;
             float LSE_apart;
@@ -405,8 +411,8 @@ TEST(exact, a_mask_that_hides_nothing)
 
 static const struct attention_kernel *first_of_two_types(void)
 {
-    const struct attention_kernel *kernel = causal_half_kernels;
-    while (!(kernel->types & BF16))
+    const struct attention_kernel *kernel = causal_half_kernels();
+    while (!(kernel->types & 1 << TENSOR_BF16))
         kernel++;
     return kernel;
 }
@@ -447,7 +453,7 @@ TEST(bfloat16, contract)
     struct trial trial = trial_with(size, INPUTS_NORMAL, 5);
     const struct attention call = call_on(&trial);
     const struct attention_kernel halves[] = {
-        causal_half_kernels[0], causal_half_kernels[1], {.about.name = NULL}};
+        causal_half_kernels()[0], causal_half_kernels()[1], {.about.name = NULL}};
     expect_refused(halves, &call, "type is bf16; this kernel does not take it");
     trial_destroy(&trial);
 }
@@ -455,41 +461,41 @@ TEST(bfloat16, contract)
 /* ---------------------------------------------------------------------------------------------- */
 /* Through the C functions: what the command line cannot ask for */
 
-CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(causal_half_kernels, TENSOR_F16))
-CALL_TEST(contract, no_keys, check_no_keys(causal_half_kernels, TENSOR_F16))
+CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(causal_half_kernels(), TENSOR_F16))
+CALL_TEST(contract, no_keys, check_no_keys(causal_half_kernels(), TENSOR_F16))
 
 TEST(contract, refused_calls)
 {
     const struct attention_kernel halves[] = {
-        causal_half_kernels[0], causal_half_kernels[1], {.about.name = NULL}};
+        causal_half_kernels()[0], causal_half_kernels()[1], {.about.name = NULL}};
     check_refused_calls(halves, TENSOR_F16);
 
     /* The scale is multiplied by log2 e. */
     struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
     struct attention call = call_on(&trial);
     call.scale = 3e38f;
-    expect_refused(causal_half_kernels, &call, "scale is 3e+38");
+    expect_refused(causal_half_kernels(), &call, "scale is 3e+38");
     call = call_on(&trial), call.type = TENSOR_F32;
-    expect_refused(causal_half_kernels, &call, "type is f32");
+    expect_refused(causal_half_kernels(), &call, "type is f32");
     trial_destroy(&trial);
 }
 
 CALL_TEST(contract, refused_pointers,
-          check_refused_pointers(causal_half_kernels,
+          check_refused_pointers(causal_half_kernels(),
                                  in_half((struct size){1, 2, 1, 9, 70, 16}, false)))
 
 /* All but `half` copy 16 bytes at a time. */
 TEST(contract, refused_head_dims)
 {
     static const int head_dim[] = {1, 4, 12, 63, 65, 100, 127};
-    EACH_KERNEL (kernel, causal_half_kernels + 1) {
+    EACH_KERNEL (kernel, causal_half_kernels() + 1) {
         for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++) {
             const long long *const sizes =
                 SIZES(in_half(((struct size){1, 1, 1, 5, 7, head_dim[i]}), true));
             char words[80];
             snprintf(words, sizeof words,
                      "head_dim is %d; this kernel takes multiples of 8 up to 128", head_dim[i]);
-            ladder_refuses(&attention_problem, causal_half_kernels, kernel->about.name, sizes,
+            ladder_refuses(&attention_problem, causal_half_kernels(), kernel->about.name, sizes,
                            words);
         }
     }
@@ -501,9 +507,10 @@ TEST(contract, refused_scales)
     struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
     struct attention call = call_on(&trial);
     call.scale = 0.0f;
-    expect_refused(causal_half_kernels + 1, &call, "scale is 0; this kernel takes positive scales");
+    expect_refused(causal_half_kernels() + 1, &call,
+                   "scale is 0; this kernel takes positive scales");
     call.scale = -0.5f;
-    expect_refused(causal_half_kernels + 1, &call, "scale is -0.5");
+    expect_refused(causal_half_kernels() + 1, &call, "scale is -0.5");
     trial_destroy(&trial);
 }
 
@@ -516,7 +523,7 @@ TEST(contract, refused_alignment)
         const struct attention call = with_array(good, t, (char *)trial.device[t].data + 8);
         snprintf(words, sizeof words, "%s is %p; it must be aligned to 16 bytes",
                  trial.tensors[t].name, (void *)((char *)trial.device[t].data + 8));
-        expect_refused(causal_half_kernels + 1, &call, words);
+        expect_refused(causal_half_kernels() + 1, &call, words);
     }
     trial_destroy(&trial);
 }
@@ -531,7 +538,7 @@ TEST(launches, errors_and_streams)
                                         {1, 2, 2, 9, 20, 64, false, TENSOR_F16},
                                         {1, 1, 1, 9, 20, 128, true, TENSOR_F16},
                                         {1, 1, 1, 3, 530, 64, true, TENSOR_F16}};
-    check_launches(causal_half_kernels, cases, sizeof cases / sizeof *cases);
+    check_launches(causal_half_kernels(), cases, sizeof cases / sizeof *cases);
 }
 
 TEST(launches, errors_and_streams_in_bfloat16)
@@ -543,7 +550,7 @@ TEST(launches, errors_and_streams_in_bfloat16)
 
 TEST(launches, many)
 {
-    check_many_launches(causal_half_kernels, in_half((struct size){1, 1, 1, 1, 2, 8}, true));
+    check_many_launches(causal_half_kernels(), in_half((struct size){1, 1, 1, 1, 2, 8}, true));
 }
 
 TEST(launches, errors_and_streams_of_pairs)
@@ -559,7 +566,7 @@ TEST(launches, errors_and_streams_of_pairs)
 /* `half` alone takes arrays that are aligned to their elements only. */
 TEST(shapes, one_misaligned)
 {
-    const struct attention_kernel half_alone[] = {causal_half_kernels[0], {.about.name = NULL}};
+    const struct attention_kernel half_alone[] = {causal_half_kernels()[0], {.about.name = NULL}};
     check_one_off(half_alone, in_half((struct size){1, 2, 1, 18, 70, 64}, true));
     check_one_off(half_alone, in_half((struct size){1, 1, 1, 9, 34, 128}, false));
 }
@@ -572,7 +579,7 @@ static void expect_skips(int architecture)
     if (!ladder_architecture(architecture))
         return;
     struct trial trial = half_trial((struct size){1, 1, 1, 9, 17, 16}, true, INPUTS_NORMAL, 1);
-    EACH_ROW_THAT (ladder_wants, kernel, causal_half_kernels) {
+    EACH_ROW_THAT (ladder_wants, kernel, causal_half_kernels()) {
         const char *name = kernel->about.name, *needs = kernel->about.architecture;
         const int first = needs ? atoi(needs + strlen("sm_")) : 0;
         const bool alone = needs && strchr(needs, 'a') != NULL;
@@ -599,7 +606,7 @@ CONDITIONAL_TEST(architecture, less_shared_memory, ladder_architecture(86))
 {
     check((struct size){1, 1, 1, 9, 70, 64}, true, INPUTS_NORMAL, 201);
     check((struct size){1, 1, 1, 9, 70, 128}, true, INPUTS_NORMAL, 202);
-    expect_skipped(causal_half_kernels, "mma_tall",
+    expect_skipped(causal_half_kernels(), "mma_tall",
                    in_half((struct size){1, 1, 1, 9, 17, 72}, true), "104448 bytes of shared");
 }
 
@@ -615,7 +622,7 @@ TEST(counters, costs)
         {1, 1, 1, 300, 7, 72, true, TENSOR_F16},     {1, 1, 1, 3, 300, 64, true, TENSOR_F16},
         {1, 1, 1, 200, 140, 64, true, TENSOR_F16},   {1, 2, 1, 33, 0, 72, false, TENSOR_F16},
     };
-    check_costs(causal_half_kernels, counted, sizeof counted / sizeof *counted);
+    check_costs(causal_half_kernels(), counted, sizeof counted / sizeof *counted);
     static const struct size of_causal_pairs = {1, 1, 1, 512, 1030, 128, true, TENSOR_BF16};
     check_costs(causal_pairs(), &of_causal_pairs, 1);
 }
@@ -637,7 +644,7 @@ static void expect_atomics(const struct attention_kernel *table, struct size siz
 TEST(counters, atomics)
 {
     const struct size size = {1, 2, 1, 193, 32, 64};
-    EACH_COUNTED (kernel, causal_half_kernels) {
+    EACH_COUNTED (kernel, causal_half_kernels()) {
         struct counters counters;
         if (!count(kernel->about.name, size, false, &counters))
             continue;
@@ -653,7 +660,7 @@ TEST(counters, atomics)
  * the keys. The rows' formulas say so; the tests above count what they say. */
 TEST(counters, causal_is_half_the_work)
 {
-    EACH_KERNEL (kernel, causal_half_kernels) {
+    EACH_KERNEL (kernel, causal_half_kernels()) {
         for (long long T = 1; T <= 4; T++) {
             const long long seq = T * kernel->Br[1], d = 72, query_bytes = 2 * seq * d;
             struct size size = {1, 1, 1, seq, seq, d, false, TENSOR_F16};
@@ -673,7 +680,7 @@ TEST(counters, causal_is_half_the_work)
 TEST(counters, no_bank_conflicts)
 {
     static const int head_dim[] = {64, 128};
-    EACH_COUNTED (kernel, causal_half_kernels) {
+    EACH_COUNTED (kernel, causal_half_kernels()) {
         const char *name = kernel->about.name;
         for (int i = 0; i < 2; i++) {
             struct counters counters;
@@ -698,12 +705,12 @@ TEST(counters, barriers)
                     {"mma_staged", 1, 1}, {"mma_ordered", 1, 1}, {"mma_tma", 2, 1},
                     {"wgmma", 1, 1}};
     const struct size size = {1, 1, 1, 64, 256, 64};
-    EACH_EXPECTED (&attention_problem, causal_half_kernels, row, expected) {
+    EACH_EXPECTED (&attention_problem, causal_half_kernels(), row, expected) {
         struct counters counters;
         if (!count(row->name, size, false, &counters))
             continue;
         const struct attention_kernel *kernel = (const struct attention_kernel *)ladder_find(
-            &attention_problem, causal_half_kernels, row->name);
+            &attention_problem, causal_half_kernels(), row->name);
         const long long barriers = row->fixed + row->per_tile * tiles(256, kernel->Bc[0]);
         cr_expect(counters.barriers == (unsigned long long)barriers,
                   "%s: %llu barriers, %lld expected", row->name, counters.barriers, barriers);
@@ -732,7 +739,7 @@ static void check_sectors(struct size size, double wmma_wavefronts)
         {"ping_pong", 0, halves, 0},
         {NULL, 0, 0, 0},
     };
-    check_traffic(causal_half_kernels, size, expected);
+    check_traffic(causal_half_kernels(), size, expected);
 }
 
 TEST(counters, traffic)

@@ -1,7 +1,13 @@
 /* Step 06: how accurate half precision is, by the same arithmetic on the host. */
+#include "harness/ladder.h"
 #include "06_causal_half/06_step.h"
 #include "attention_numbers.h"
 #include "half_cases.h"
+
+static const struct attention_kernel *causal_half_kernels(void)
+{
+    return step_rows(&step_06, &attention_problem);
+}
 
 enum precision { HALF, SINGLE, DOUBLE };
 
@@ -129,7 +135,7 @@ static void expect_errors_like_the_host(const struct trial *trial, const struct 
     const double host = host_error(&as_the_kernels, trial, call, rows, value, &largest);
     cr_assert(host > 0.0 && host < 0.01 * largest, "%s: the host's error is %g of %g", what, host,
               largest);
-    EACH_KERNEL (kernel, causal_half_kernels) {
+    EACH_KERNEL (kernel, causal_half_kernels()) {
         run_both(kernel, trial, call);
         const double error = kernel_error(trial, value);
         cr_expect(error <= 2.0 * host,
@@ -196,7 +202,7 @@ TEST(accuracy, scores_near_and_beyond_the_largest_half)
 
         /* With the usual scale one key takes all; what matters is that a finite row comes out. */
         call.scale = usual_scale;
-        EACH_KERNEL (kernel, causal_half_kernels) {
+        EACH_KERNEL (kernel, causal_half_kernels()) {
             run_both(kernel, &trial, &call);
             for (size_t e = 0; e < trial.tensors[O_AT].rows * trial.tensors[O_AT].cols; e++)
                 cr_assert(fabs(tensor_element(trial.host[O_AT], TENSOR_F16, e)) < 6.0,
@@ -236,7 +242,7 @@ TEST(accuracy, values_at_the_end_of_the_range)
                                  : e / head_dim % 4 > 0 ? cases[k].score
                                                         : 0.0);
             upload(&trial);
-            EACH_KERNEL (kernel, causal_half_kernels) {
+            EACH_KERNEL (kernel, causal_half_kernels()) {
                 run_both(kernel, &trial, &call);
                 for (size_t e = 0; e < trial.tensors[O_AT].rows * head_dim; e++) {
                     const double O = O_of(&trial, e / head_dim, e % head_dim);
@@ -314,19 +320,19 @@ TEST(accuracy, what_each_precision_costs)
 enum { QUERIES = 40, KEYS = 150, FEATURES = 64 };
 
 /* Only `half` takes scales that are not positive. */
-CALL_TEST(values, any_scale, check_any_scale(causal_half_kernels, TENSOR_F16))
+CALL_TEST(values, any_scale, check_any_scale(causal_half_kernels(), TENSOR_F16))
 
 /* Only the last query sees the last key. */
 CALL_TEST(values, a_NaN_score_makes_its_row_NaN,
-          check_nan_scores(causal_half_kernels,
+          check_nan_scores(causal_half_kernels(),
                            in_half((struct size){1, 1, 1, QUERIES, KEYS, FEATURES}, true)))
 
 /* The first key, which every query sees, has all the weight, or none has any. */
 static void expect_one_key(enum tensor_type type, struct scores scores, double O, double LSE)
 {
     scores.count = 1;
-    expect_scores(causal_half_kernels, (struct size){1, 1, 1, QUERIES, KEYS, FEATURES, true, type},
-                  scores, O, LSE);
+    expect_scores(causal_half_kernels(),
+                  (struct size){1, 1, 1, QUERIES, KEYS, FEATURES, true, type}, scores, O, LSE);
 }
 
 TEST(values, scores_far_below_zero)
@@ -378,7 +384,7 @@ TEST(values, large_values_stay_finite)
     for (size_t key = 1; key < 4; key++)
         tensor_store(trial.host[K_AT], TENSOR_F16, key * FEATURES, -0.67236328);
     upload(&trial);
-    EACH_KERNEL (kernel, causal_half_kernels) {
+    EACH_KERNEL (kernel, causal_half_kernels()) {
         run_both(kernel, &trial, &call);
         for (size_t row = 0; row < QUERIES; row++)
             cr_expect(fabs(O_of(&trial, row, 5) - largest) <= 32.0, "%s: O[%zu] is %g",

@@ -4,6 +4,7 @@
  * does.
  */
 #include "04_flash_v1/04_step.h"
+#include "device/device.h"
 
 static cudaError_t device_of_sm_75(struct device_limits *limits)
 {

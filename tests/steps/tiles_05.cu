@@ -4,6 +4,7 @@
  * does.
  */
 #include "05_flash_v2/05_step.h"
+#include "device/device.h"
 
 static cudaError_t device_of_sm_75(struct device_limits *limits)
 {

@@ -1,4 +1,5 @@
-/* The three kernels of 01_naive_matmul/warmup/warmup.cu, which tests/steps/warmup puts in their place. */
+/* The three kernels of 01_naive_matmul/warmup/warmup.cu, which tests/steps/warmup puts in their
+ * place. */
 __global__ void copy(const float *from, float *to, int n)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -303,7 +303,7 @@ static void read_word(const struct problem *problem, const char *word, long long
 
 void ladder_failed_once(const struct problem *problem, const void *table, const char *step)
 {
-    FILE *file = fopen("tests/failed_once.txt", "r");
+    FILE *file = fopen("tests/steps/failed_once.txt", "r");
     cr_assert(file != NULL, "tests run in the root of the project");
     for (char line[300]; fgets(line, sizeof line, file);) {
         char *rest, *word = strtok_r(line, " \n", &rest);

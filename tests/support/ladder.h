@@ -89,8 +89,8 @@ bool ladder_architecture(int architecture);
 void ladder_check(const struct problem *problem, const void *table, const long long *sizes,
                   enum input_kind kind, uint64_t seed, size_t offset);
 
-/* The same, of one kernel, at each problem of tests/failed_once.txt that is this step's ("02"):
- * where it was wrong once. What would take a CPU long needs a GPU. */
+/* The same, of one kernel, at each problem of tests/steps/failed_once.txt that is this step's
+ * ("02"): where it was wrong once. What would take a CPU long needs a GPU. */
 void ladder_failed_once(const struct problem *problem, const void *table, const char *step);
 
 /* The same for inputs that the test has put into trial->host; `what` is their name. */

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEP, NAME = "01_naive_matmul", "square_tile"
 
 KERNEL = '''/* Idea: as coalesced, with a block of 16 x 16 elements. */

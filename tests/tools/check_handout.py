@@ -20,8 +20,9 @@ import sys
 import tempfile
 import time
 
-import grade
-import handout
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common/tools/labs"))
+import grade  # noqa: E402
+import handout  # noqa: E402
 
 SHORT = 12  # characters: shorter lines of code ("} else {") say nothing
 # With solutions the sanitizer sees the same files as in the project, where `make sanitize` has them all: two will do.

@@ -7,10 +7,12 @@ Of ten at least nine must get a message that names the line or the right pattern
 mistake; each message fits a screen.
 """
 import re
+import pathlib
 import shutil
 import sys
 
-import learn
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common/tools/learn"))
+import learn  # noqa: E402
 
 BARRIER = r"race on .* is missing (between|after) line"
 BEYOND = r"out of bounds|just past the end|past its end"

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common/tools/labs"))
 import formats
 import grade
 import handout

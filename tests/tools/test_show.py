@@ -14,7 +14,9 @@ import time
 import types
 
 import browser
-import show
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common/tools/show"))
+import show  # noqa: E402
 
 SAMPLE = {"01": ["uncoalesced"], "02": ["shared_tile", "async", "sgemm_cluster"], "03": ["online_warp"], "04": ["standard", "key_parallel_ordered", "flash_v1"],
           "05": ["flash_v2"], "06": ["mma_tma", "ping_pong", "drawn"]}

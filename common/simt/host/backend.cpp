@@ -2,7 +2,7 @@
 #include "host/checker.h"
 #include "host/errors.h"
 #include "host/environment.h"
-#include <backend.h>
+#include "device/backend.h"
 #include <cerrno>
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
-/* The PTX instructions that the kernels use: the CPU backend's text of common/device/gpu/ptx.cuh, which
- * documents them. Those of one line are here, the others in common/simt/instructions/.
+/* The PTX instructions that the kernels use: the CPU backend's text of common/device/gpu/ptx.cuh,
+ * which documents them. Those of one line are here, the others in common/simt/instructions/.
  *
  * Each function checks what the hardware would silently do wrong: alignment, addresses outside of
  * shared memory, warps that do not come together, barriers that were not initialised. Asynchronous

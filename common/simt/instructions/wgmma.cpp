@@ -23,8 +23,8 @@ constexpr size_t core_row = 16;
 
 /* ---- descriptors ---- */
 
-/* What the bits of a descriptor say; see common/device/gpu/ptx.cuh and the PTX ISA, "Matrix Descriptor
- * Format". */
+/* What the bits of a descriptor say; see common/device/gpu/ptx.cuh and the PTX ISA, "Matrix
+ * Descriptor Format". */
 struct Descriptor {
     uint32_t address, leading, stride;
     unsigned span; /* of the swizzle; 0: none */

@@ -501,7 +501,7 @@ int main(int argc, char **argv)
 
     sensors_open(&race.sensors, bus, driver, sizeof driver);
     srand((unsigned)race.seed);
-    enter(&race, RUNG, bench.ladder);
+    enter(&race, RUNG, step_rows(bench.ladder, bench.problem));
     enter(&race, PEER, bench.peers);
     race.entrant[race.entrants++] = (struct entrant){.role = CEILING, .name = "copy"};
     write_header(&race, &properties, driver);

@@ -21,7 +21,7 @@
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
 
-#include "harness/problem.h"
+#include "harness/ladder.h"
 
 #include <cuda_runtime.h>
 #include <stddef.h>
@@ -37,7 +37,8 @@ struct bench {
     /* ascending work, so that a slow kernel's time can be foreseen; null label ends */
     const struct bench_shape *shapes;
     const char *lesson; /* label of the shape that the lesson and docs/results/ladder.csv quote */
-    const void *ladder, *peers;   /* tables of the problem's kernel rows; peers may be null */
+    const struct step *ladder;
+    const void *peers;            /* a table of the problem's kernel rows; may be null */
     const char *(*version)(void); /* of the library behind the peers, "cuBLAS 13.1"; may be null */
 };
 

@@ -22,7 +22,7 @@ bench_shared := $(addprefix common/tools/bench/,bench.c sensors.c device_tools.c
 
 # $(1) is a step's number.
 define bench_rules
-build/gpu/bench/$(1): $$(call objects,gpu,common/tools/bench/bench_$(1).c $$(bench_shared) $$(peer_of_$(1)) $$(wildcard $$(call step_named,$(1))/*.cu)) build/gpu/libcommon.a
+build/gpu/bench/$(1): $$(call objects,gpu,common/tools/bench/bench_$(1).c $$(bench_shared) $$(peer_of_$(1)) $$(call step_files,$$(call step_named,$(1)))) build/gpu/libcommon.a
 	@mkdir -p $$(@D)
 	$$(say) LINK $$@
 	$$(quiet)$$(link_gpu) $$^ -o $$@ -L$$(CUDA_HOME)/lib64 -Xlinker -rpath,$$(CUDA_HOME)/lib64 $$(peer_libraries_$(1)) -ldl -lm
@@ -36,7 +36,8 @@ build/gpu/pic/%.c.o: %.c build/gpu/flags
 	$(say) C $@
 	$(quiet)$(C_COMPILE) -fPIC $(include_gpu) -c $< -o $@
 
-build/gpu/libflashsteps.so: $(patsubst %,build/gpu/pic/%.o,$(common_gpu) common/tools/bench/flashsteps.c) $(call objects,gpu,$(wildcard 0?_*/*.cu))
+build/gpu/pic/common/tools/bench/flashsteps.c.o: private CFLAGS += $(EACH_STEP)
+build/gpu/libflashsteps.so: $(patsubst %,build/gpu/pic/%.o,$(common_gpu) common/tools/bench/flashsteps.c $(wildcard 0?_*/*_step.c)) $(foreach step,$(STEPS),$(call objects,gpu,$(call kernel_files,$(step))))
 	$(say) LINK $@
 	$(quiet)$(link_gpu) -shared $^ -o $@ -lm
 

@@ -8,5 +8,5 @@ static const struct bench_shape shapes[] = {
     {"4096x4096x4096", {4096, 4096, 4096}}, {NULL, {0}},
 };
 
-const struct bench bench = {"01_naive_matmul",    &matmul_problem, shapes,        "4096x4096x4096",
-                            naive_matmul_kernels, cublas_kernels,  cublas_version};
+const struct bench bench = {"01_naive_matmul", &matmul_problem, shapes,        "4096x4096x4096",
+                            &step_01,          cublas_kernels,  cublas_version};

@@ -18,5 +18,5 @@ static const struct bench_shape shapes[] = {
     {NULL, {0}},
 };
 
-const struct bench bench = {"02_tiled_matmul",    &matmul_problem, shapes,        "4096x4096x4096",
-                            tiled_matmul_kernels, cublas_kernels,  cublas_version};
+const struct bench bench = {"02_tiled_matmul", &matmul_problem, shapes,        "4096x4096x4096",
+                            &step_02,          cublas_kernels,  cublas_version};

@@ -10,5 +10,5 @@ static const struct bench_shape shapes[] = {
     {"2048x131071", {2048, 131071}}, {NULL, {0}},
 };
 
-const struct bench bench = {"03_online_softmax",    &softmax_problem, shapes,       "16384x4096",
-                            online_softmax_kernels, cudnn_kernels,    cudnn_version};
+const struct bench bench = {"03_online_softmax", &softmax_problem, shapes, "16384x4096", &step_03,
+                            cudnn_kernels,       cudnn_version};

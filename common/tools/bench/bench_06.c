@@ -14,10 +14,5 @@ static const struct bench_shape shapes[] = {
     {NULL, {0}},
 };
 
-const struct bench bench = {"06_causal_half",
-                            &attention_problem,
-                            shapes,
-                            "N16384 d128 causal",
-                            causal_half_kernels,
-                            NULL,
-                            NULL};
+const struct bench bench = {
+    "06_causal_half", &attention_problem, shapes, "N16384 d128 causal", &step_06, NULL, NULL};

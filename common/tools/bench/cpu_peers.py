@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "common/tools/bench/cpu_peers.cu"
 BUILD = ROOT / "build/cpu_peers"
 # name: grid and block as OpenCL wants them (threads in all, threads of a block), the kernel's arguments

@@ -5,9 +5,9 @@
  * A kernel is a row of its step's table; flashsteps_kernel() gives its address. What runs it is its
  * problem's function in common/, and refusal() has the message of one that was refused:
  *
- *     steps 01, 02      matmul_run(row, A, B, C, M, N, K, stream)              common/problems/matmul.h
- *     step 03           softmax_run(row, input, output, rows, cols, stream)    common/problems/softmax.h
- *     steps 04, 05, 06  attention_run(row, call)                               common/problems/attention.h
+ *     steps 01, 02      matmul_run(row, A, B, C, M, N, K, stream) common/problems/matmul.h step 03
+ * softmax_run(row, input, output, rows, cols, stream)    common/problems/softmax.h steps 04, 05, 06
+ * attention_run(row, call)                               common/problems/attention.h
  */
 #ifndef TESTS_BENCH_FLASHSTEPS_H
 #define TESTS_BENCH_FLASHSTEPS_H

@@ -29,8 +29,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from source import TOKEN, behind, blanked, without_comments  # noqa: E402  (its path is set above)
 
-ROOT = Path(__file__).resolve().parents[2]
-FAULTS = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[3]
+FAULTS = ROOT / "tests/faults"
 OUT = ROOT / "build" / "broken"
 WORK = ROOT / "work" / "broken"
 BUILDS = ("cpu", "check")

@@ -22,7 +22,7 @@ import textwrap
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from source import behind, without_comments  # noqa: E402  (its path is set above)
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path / "main.c").exists()}
 STUDENT = "docs/student.md"  # a handout's README.md
 PAGES = ("hardware.md", "loops.md", "mathematics.md")

@@ -1,7 +1,5 @@
 # Labs: folders for students, and grading. docs/instructor.md explains both.
 
-include common/tools/labs/local.mk
-
 FORMAT ?= table
 OUT ?=
 TAKES_STEP += handout check-handout grade

@@ -1,7 +1,7 @@
 /*
  * The graded program: a student's kernels and this. It turns the inputs of a request into the
- * outputs of an answer (case.h) and can do nothing else. common/tools/labs/grade.py writes a main() for
- * each step:
+ * outputs of an answer (case.h) and can do nothing else. common/tools/labs/grade.py writes a main()
+ * for each step:
  *
  *     return runner_main(LAB_CALLS(online_softmax_kernels), online_softmax_kernels);
  */

@@ -285,7 +285,7 @@ class Sandbox:
             arguments += ["--ro-bind-try", "/sys", "/sys", "--ro-bind-try", "/etc", "/etc"]
             for name in sorted(pathlib.Path("/dev").glob("nvidia*")):
                 arguments += ["--dev-bind", str(name), str(name)]
-        project = str(pathlib.Path(__file__).resolve().parents[2])
+        project = str(pathlib.Path(__file__).resolve().parents[3])
         if project.startswith("/usr/"):
             arguments += ["--tmpfs", project]
         for name in see:

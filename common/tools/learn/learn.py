@@ -22,8 +22,8 @@ import sys
 import textwrap
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "common/tools/labs"), str(ROOT / "common/tools/broken")]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(ROOT / "common/tools"), str(ROOT / "common/tools/labs"), str(ROOT / "common/tools/broken")]
 import handout
 from source import comments, without_comments
 

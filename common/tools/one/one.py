@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from source import without_comments  # noqa: E402  (its path is set above)
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 HERE = pathlib.Path(__file__).resolve().parent
 SIZES = {"matmul": "--m 128 --n 96 --k 80", "softmax": "--rows 3 --cols 40000",
          "attention": "--batch 1 --heads 4 --kv-heads 2 --seq-q 80 --seq-kv 100 --head-dim 64"}
@@ -35,8 +35,8 @@ LIBRARY = (
     ("common/harness/refusal.c", "require_blocks"), ("common/device/tensor_map.h", "TENSOR_MAP_BOX_COLS"),
     ("common/device/tensor_map.c", "encode_fn"), ("common/device/tensor_map.c", "find_encoder"),
     ("common/device/tensor_map.c", "tensor_map_of_halves"), ("common/device/tensor_map.h", "attention_maps"),
-    ("common/device/tensor_map.c", "attention_maps_of"), ("common/device/device_limits.h", "device_limits"),
-    ("common/device/device.h", "device_attribute"), ("common/device/device.h", "current_device"))
+    ("common/device/tensor_map.c", "attention_maps_of"), ("common/device/device_limits.h", "device_limits"), ("common/device/device.h", "device_attribute"),
+    ("common/device/device.h", "current_device"))
 
 GUARD = re.compile(r"^#ifndef (\w+)\n#define \1\n(.*)^#endif\n", re.M | re.S)
 LINKAGE = re.compile(r'^#ifdef __cplusplus\n(?:extern "C" \{|\})\n#endif\n', re.M)

@@ -21,10 +21,10 @@ import subprocess
 import sys
 import zlib
 
-import traces
-
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parents[2]
+sys.path.insert(0, str(HERE.parent))
+import traces  # noqa: E402
 OUT = ROOT / "build/show"
 
 # Where the program's own sizes would make a large page, leave a pipeline nothing to overlap or take another kernel. The page says

@@ -1,0 +1,274 @@
+/* Step 06's rows, a table for each ladder: common/problems/attention.h says what the fields are. */
+#include "06_step.h"
+#include "harness/ladder.h"
+#include "06_causal_half/hopper/pairs.h"
+#include "visible.h"
+
+enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };
+
+/* Of every kernel that copies 16 bytes at a time and scales inside the exponent. */
+#define TENSOR_CORE_LIMITS                                                                         \
+    .max_head_dim = 128, .causal = true, .head_dim_multiple = 8, .alignment = 16,                  \
+    .positive_scale = true
+
+#define BOTH_TYPES .types = F16 | BF16, TENSOR_CORE_LIMITS
+#define HOPPER_LIMITS .about.architecture = "sm_90a", BOTH_TYPES
+
+/* Queries and keys of a tile, from producer_warp on. */
+#define HOPPER_TILES .Br = {HOPPER_ROWS(64), HOPPER_ROWS(128)}, .Bc = {HOPPER_KEYS, HOPPER_KEYS}
+
+/* The counter of tiles. */
+static size_t counter_workspace(const struct attention *call)
+{
+    return attention_query_rows(call) > 0 ? sizeof(unsigned int) : 0;
+}
+
+/* Pairs of full attention are dealt their tiles. */
+static size_t multicast_workspace(const struct attention *call)
+{
+    return pairs_pay(call) ? 0 : counter_workspace(call);
+}
+
+/* Q and two places for K and V, padded: for head_dim > 64 over the 99 KB of sm_86, 89 or 120. */
+static size_t mma_tall_shared(const struct attention *call)
+{
+    return call->head_dim > 64 ? (128 + 2 * 2 * 64) * (128 + 8) * sizeof(uint16_t) : 0;
+}
+
+/* Tiles of a head, and the keys that their blocks load, whole tiles of Bc of those that some query
+ * sees, at least `least` tiles; of the last as many as there are. */
+struct loaded {
+    long long tiles, key_tiles, keys;
+};
+
+/* Tiles are Br queries; the first begins at query row0. */
+static struct loaded loaded(const struct attention *call, int row0, int Br, int Bc, int least)
+{
+    const long long all = call->seq_kv;
+    struct loaded total = {0};
+    for (long long row = row0; row < call->seq_q; row += Br) {
+        const long long last = (row + Br < call->seq_q ? row + Br : call->seq_q) - 1;
+        const int seen = keys_seen(call->causal, (int)last, call->seq_q, call->seq_kv);
+        const long long tiles = seen > 0 ? ceil_div(seen, Bc) : least;
+        total.tiles++;
+        total.key_tiles += (long long)tiles;
+        total.keys += (long long)(tiles * Bc < all ? tiles * Bc : all);
+    }
+    return total;
+}
+
+/* Q, O and LSE once, K and V as above; `load` and `store` halves at a time. */
+static struct cost halves_cost(const struct attention_kernel *row, const struct attention *call,
+                               int load, int store, int least)
+{
+    const int wide = call->head_dim > 64;
+    const struct loaded of_head = loaded(call, 0, row->Br[wide], row->Bc[wide], least);
+    const long long heads = (long long)call->batch * call->heads, d = call->head_dim;
+    const long long queries = heads * call->seq_q,
+                    elements = (queries + 2 * heads * of_head.keys) * d;
+    return (struct cost){elements / load, queries * (d / store + 1), sizeof(uint16_t) * elements,
+                         queries * (sizeof(uint16_t) * d + sizeof(float))};
+}
+
+static struct cost half_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return halves_cost(row, call, 1, 1, 0);
+}
+
+static struct cost wmma_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return halves_cost(row, call, 8, 1, 0);
+}
+
+static struct cost mma_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return halves_cost(row, call, 8, 2, 0);
+}
+
+/* The first tile is on its way before anything is known of the mask. */
+static struct cost mma_async_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return halves_cost(row, call, 8, 2, 1);
+}
+
+static struct cost mma_staged_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return halves_cost(row, call, 8, 8, 1);
+}
+
+/*
+ * Loads by the copy engine: boxes of 64 columns, Bc rows of K and of V, and boxes_Q for a tile's
+ * rows of Q. Stores of `store` elements at a time.
+ */
+static struct cost boxes_cost(const struct attention *call, struct loaded of_head, int boxes_Q,
+                              int store)
+{
+    const long long heads = (long long)call->batch * call->heads, d = call->head_dim;
+    const long long queries = heads * call->seq_q, panels = (d + 63) / 64;
+    return (struct cost){heads * panels * (of_head.tiles * boxes_Q + 2 * of_head.key_tiles),
+                         queries * (d / store + 1),
+                         sizeof(uint16_t) * d * (queries + 2 * heads * of_head.keys),
+                         queries * (sizeof(uint16_t) * d + sizeof(float))};
+}
+
+static struct cost mma_tma_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    const int wide = call->head_dim > 64;
+    return boxes_cost(call, loaded(call, 0, row->Br[wide], row->Bc[wide], 0), 1, 8);
+}
+
+/* Q in boxes of 64 rows. The last tile of a head ends where the sequence does, but for less than 16
+ * rows; the first may begin before it. */
+static struct cost tiles_from_the_end(const struct attention_kernel *row,
+                                      const struct attention *call, int Br)
+{
+    const int missing = (Br - call->seq_q % Br) % Br;
+    const struct loaded of_head =
+        loaded(call, -(missing / 16 * 16), Br, row->Bc[call->head_dim > 64], 1);
+    return boxes_cost(call, of_head, Br / 64, 2);
+}
+
+static struct cost wgmma_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return tiles_from_the_end(row, call, row->Br[call->head_dim > 64]);
+}
+
+/* O leaves in boxes, too: of 16 rows. */
+static struct cost with_stored_boxes(struct cost cost, const struct attention *call)
+{
+    const long long heads = (long long)call->batch * call->heads,
+                    panels = (call->head_dim + 63) / 64;
+    cost.stores = heads * (call->seq_q + ceil_div(call->seq_q, WARP_ROWS) * panels);
+    return cost;
+}
+
+/* Tiles are drawn with atomics, which are not counted here. */
+static struct cost tma_store_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return with_stored_boxes(wgmma_cost(row, call), call);
+}
+
+static struct cost persistent_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    const int Br = WARPGROUP_ROWS * persistent_warpgroups(call);
+    return with_stored_boxes(tiles_from_the_end(row, call, Br), call);
+}
+
+/* A pair's tiles are one, and each of its blocks loads half of a block of keys. */
+static struct cost cost_of_pairs(const struct attention_kernel *row, const struct attention *call)
+{
+    const int Br = 2 * row->Br[1], missing = (Br - call->seq_q % Br) % Br;
+    struct loaded of_head = loaded(call, -(missing / 16 * 16), Br, row->Bc[1], 1);
+    of_head.key_tiles *= 2;
+    return with_stored_boxes(boxes_cost(call, of_head, Br / 64, 2), call);
+}
+
+static struct cost multicast_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return (pairs_pay(call) ? cost_of_pairs : persistent_cost)(row, call);
+}
+
+static struct cost drawn_pairs_cost(const struct attention_kernel *row,
+                                    const struct attention *call)
+{
+    return (causal_pairs_pay(call) ? cost_of_pairs : multicast_cost)(row, call);
+}
+
+static const struct attention_kernel core[] = {
+    ATTENTION_ROW(
+        half, "01_half.cu",
+        "half storage, float arithmetic on CUDA cores; a causal mask skips the tiles it hides",
+        .types = F16, .max_head_dim = 128, .causal = true, .cost = half_cost, .Br = {64, 64},
+        .Bc = {32, 32}),
+    ATTENTION_ROW(
+        wmma, "02_wmma.cu",
+        "a side path for a T4: tensor cores through wmma; S and P pass through shared memory",
+        .about.architecture = "sm_75", .types = F16, TENSOR_CORE_LIMITS, .cost = wmma_cost,
+        .Br = {64, 64}, .Bc = {32, 32}),
+    ATTENTION_ROW(mma, "03_mma.cu", "mma.sync and ldmatrix: S and P never leave the registers",
+                  .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_cost, .Br = {64, 64},
+                  .Bc = {64, 64}),
+    ATTENTION_ROW(mma_async, "04_mma_async.cu",
+                  "the next tile is copied while this one is multiplied", .about.after = "mma",
+                  .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_async_cost, .Br = {64, 64},
+                  .Bc = {64, 64}),
+    ATTENTION_ROW(
+        mma_tall, "05_mma_tall.cu", "32 rows a warp: each read of K and V serves two products",
+        .about.after = "mma_async", .about.architecture = "sm_80", BOTH_TYPES,
+        .shared = mma_tall_shared, .cost = mma_async_cost, .Br = {128, 128}, .Bc = {64, 64}),
+    ATTENTION_ROW(mma_swizzled, "06_mma_swizzled.cu",
+                  "tiles swizzled instead of padded: ldmatrix without bank conflicts",
+                  .about.after = "mma_tall", .about.architecture = "sm_80", BOTH_TYPES,
+                  .cost = mma_async_cost, .Br = {128, 128}, .Bc = {48, 64}),
+    ATTENTION_ROW(mma_staged, "07_mma_staged.cu", "O leaves through shared memory, 16 bytes a lane",
+                  .about.after = "mma_swizzled", .about.architecture = "sm_80", BOTH_TYPES,
+                  .cost = mma_staged_cost, .Br = {128, 128}, .Bc = {48, 64}),
+    ATTENTION_ROW(mma_ordered, "08_mma_ordered.cu",
+                  "tiles in an order: the longest first, heads in groups that the L2 cache holds",
+                  .about.after = "mma_staged", .about.architecture = "sm_80", BOTH_TYPES,
+                  .cost = mma_staged_cost, .Br = {128, 128}, .Bc = {48, 64}),
+    {.about.name = NULL},
+};
+
+static const struct attention_kernel hopper[] = {
+    ATTENTION_ROW(mma_tma, "09_mma_tma.cu", "one thread requests whole tiles from the copy engine",
+                  .about.after = "mma_ordered", .about.architecture = "sm_90", BOTH_TYPES,
+                  .cost = mma_tma_cost, .Br = {128, 128}, .Bc = {48, 64}),
+    ATTENTION_ROW(wgmma, "10_wgmma.cu",
+                  "products by four warps at once, straight from shared memory", HOPPER_LIMITS,
+                  .cost = wgmma_cost, .Br = {128, 128}, .Bc = {128, 128}),
+    ATTENTION_ROW(producer_warp, "11_producer_warp.cu",
+                  "one warp loads, the others compute, registers move to them",
+                  .about.after = "wgmma", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES),
+    ATTENTION_ROW(overlap, "12_overlap.cu",
+                  "the output of a block of keys runs under the next softmax",
+                  .about.after = "producer_warp", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES),
+    ATTENTION_ROW(ping_pong, "13_ping_pong.cu",
+                  "the warpgroups take turns: softmax of one under the products of the other",
+                  .about.after = "overlap", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES),
+    {.about.name = NULL},
+};
+
+static const struct attention_kernel limit[] = {
+    ATTENTION_ROW(tma_store, "14_tma_store.cu",
+                  "O leaves through shared memory and the copy engine", .about.after = "ping_pong",
+                  HOPPER_LIMITS, .cost = tma_store_cost, HOPPER_TILES),
+    ATTENTION_ROW(resident, "15_resident.cu",
+                  "blocks stay: one per multiprocessor computes tile after tile",
+                  .about.after = "tma_store", HOPPER_LIMITS, .cost = tma_store_cost, HOPPER_TILES),
+    ATTENTION_ROW(ahead, "16_ahead.cu", "a second place for Q: loads run ahead into the next tile",
+                  .about.after = "resident", HOPPER_LIMITS, .cost = tma_store_cost, HOPPER_TILES),
+    ATTENTION_ROW(drawn, "17_drawn.cu", "tiles are drawn from a counter instead of dealt out",
+                  .about.after = "ahead", HOPPER_LIMITS, .workspace = counter_workspace,
+                  .cost = tma_store_cost, HOPPER_TILES),
+    ATTENTION_ROW(persistent, "18_persistent.cu",
+                  "the pipeline runs on across the edge between two tiles", .about.after = "drawn",
+                  HOPPER_LIMITS, .workspace = counter_workspace, .cost = persistent_cost,
+                  HOPPER_TILES),
+    ATTENTION_ROW(multicast, "19_multicast.cu",
+                  "pairs of blocks: one load brings keys and values to both",
+                  .about.after = "persistent", HOPPER_LIMITS, .workspace = multicast_workspace,
+                  .cost = multicast_cost, HOPPER_TILES),
+    ATTENTION_ROW(lazy_rescale, "20_lazy_rescale.cu",
+                  "a maximum that has grown a little is not followed: O is rarely multiplied",
+                  .about.after = "multicast", HOPPER_LIMITS, .workspace = multicast_workspace,
+                  .cost = multicast_cost, HOPPER_TILES),
+    ATTENTION_ROW(drawn_pairs, "21_drawn_pairs.cu",
+                  "a warp of its own draws for a pair: causal pairs, too",
+                  .about.after = "lazy_rescale", HOPPER_LIMITS, .workspace = multicast_workspace,
+                  .cost = drawn_pairs_cost, HOPPER_TILES),
+    ATTENTION_ROW(folded, "22_folded.cu",
+                  "a pair's rows are folded: both of its blocks skip masked keys",
+                  .about.after = "drawn_pairs", HOPPER_LIMITS, .workspace = multicast_workspace,
+                  .cost = drawn_pairs_cost, HOPPER_TILES),
+    ATTENTION_ROW(skipping, "23_skipping.cu",
+                  "a warpgroup skips keys that none of its own rows sees", .about.after = "folded",
+                  HOPPER_LIMITS, .workspace = multicast_workspace, .cost = drawn_pairs_cost,
+                  HOPPER_TILES),
+    {.about.name = NULL},
+};
+
+const struct step step_06 = {"06_causal_half",
+                             {{"core", &attention_problem, core},
+                              {"hopper", &attention_problem, hopper},
+                              {"limit", &attention_problem, limit}}};

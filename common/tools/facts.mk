@@ -1,0 +1,17 @@
+# What the rows say, build/facts.json: compiled without any kernel, without a device, and without the CPU backend's library.
+# What would launch or ask a device is left unresolved, and nothing here calls it.
+
+# The steps by their numbers, for tools that know none by name.
+EACH_STEP := '-DEACH_STEP(X)=$(patsubst %,X(step_%),$(STEP_NUMBERS))'
+FACTS_SOURCES := common/tools/facts.c $(addprefix common/harness/,ladder.c problem.c report.c output.c) \
+    $(addprefix common/problems/,matmul.c softmax.c attention.c) $(wildcard 0?_*/*_step.c)
+
+build/facts/obj/%.c.o: %.c | packages-cpu
+	@mkdir -p $(@D)
+	$(quiet)$(C_COMPILE) -O0 -fno-pie $(include_cpu) $(EACH_STEP) -c $< -o $@
+
+build/facts/facts: $(FACTS_SOURCES:%=build/facts/obj/%.o)
+	$(quiet)$(CC) -no-pie $^ -Wl,--unresolved-symbols=ignore-all -o $@ -lm
+
+build/facts.json: build/facts/facts
+	$(quiet)$< > $@
