@@ -22,9 +22,9 @@
  *
  * Source: PTX ISA, cp.async.bulk.tensor and mbarrier.
  */
+#include "attention_maps.cuh"
 #include "06_causal_half/06_step.h"
 #include "06_causal_half/mma_products.cuh"
-#include "device/tensor_map.h"
 #include "06_causal_half/tile_order.cuh"
 
 static const int Br = 128;

@@ -16,9 +16,9 @@
 #ifndef HOPPER_TILE_CUH
 #define HOPPER_TILE_CUH
 
+#include "attention_maps.cuh"
 #include "hopper_place.h"
 #include "06_causal_half/score_rows.cuh"
-#include "device/tensor_map.h"
 
 static const int Bc = HOPPER_KEYS;
 static const int PANEL_COLS = TENSOR_MAP_BOX_COLS;

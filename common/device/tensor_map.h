@@ -8,8 +8,6 @@
 #ifndef COMMON_TENSOR_MAP_H
 #define COMMON_TENSOR_MAP_H
 
-#include "problems/attention.h"
-
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <stddef.h>
@@ -32,19 +30,6 @@ enum { TENSOR_MAP_BOX_COLS = 64 };
  */
 cudaError_t tensor_map_of_halves(CUtensorMap *map, const void *array, size_t matrices, size_t rows,
                                  size_t cols, unsigned int box_rows);
-
-/* The inputs of a call whose elements have two bytes. */
-struct attention_maps {
-    CUtensorMap Q, K, V;
-};
-
-/*
- * Describes them; boxes have rows_Q, rows_K and rows_K rows. A map cannot be empty: without any
- * key, Q's first row stands in for K and V, as a single head of one key. What lies past that head
- * is read as zeros.
- */
-cudaError_t attention_maps_of(struct attention_maps *maps, const struct attention *call,
-                              unsigned int rows_Q, unsigned int rows_K);
 
 #ifdef __cplusplus
 }

@@ -34,9 +34,8 @@ LIBRARY = (
     ("common/harness/refusal.c", "sentence"), ("common/harness/refusal.c", "refuse"), ("common/harness/refusal.c", "refusal"),
     ("common/harness/refusal.c", "require_blocks"), ("common/device/tensor_map.h", "TENSOR_MAP_BOX_COLS"),
     ("common/device/tensor_map.c", "encode_fn"), ("common/device/tensor_map.c", "find_encoder"),
-    ("common/device/tensor_map.c", "tensor_map_of_halves"), ("common/device/tensor_map.h", "attention_maps"),
-    ("common/device/tensor_map.c", "attention_maps_of"), ("common/device/device_limits.h", "device_limits"), ("common/device/device.h", "device_attribute"),
-    ("common/device/device.h", "current_device"))
+    ("common/device/tensor_map.c", "tensor_map_of_halves"), ("common/device/device_limits.h", "device_limits"),
+    ("common/device/device.h", "device_attribute"), ("common/device/device.h", "current_device"))
 
 GUARD = re.compile(r"^#ifndef (\w+)\n#define \1\n(.*)^#endif\n", re.M | re.S)
 LINKAGE = re.compile(r'^#ifdef __cplusplus\n(?:extern "C" \{|\})\n#endif\n', re.M)
