@@ -4,14 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *detector_name(enum detector detector)
+static bool is_wide(enum tensor_type type)
 {
-    static const char *const names[] = {
-        [DETECTOR_NONE] = "none",     [DETECTOR_LAUNCH] = "launch",
-        [DETECTOR_GUARD] = "guard",   [DETECTOR_INPUTS] = "inputs",
-        [DETECTOR_POISON] = "poison", [DETECTOR_COMPARISON] = "comparison",
-    };
-    return names[detector];
+    return tensor_element_bytes(type) == sizeof(uint32_t);
 }
 
 /* The highest bit of a mantissa is clear in a signalling NaN; here it stands for the type. */
@@ -24,18 +19,20 @@ static uint32_t quiet_bit(enum tensor_type type)
 
 uint32_t check_poison(enum tensor_type type, int array)
 {
-    static const uint32_t poison[TENSOR_TYPES] = {
-        [TENSOR_F32] = 0xffbfa500, [TENSOR_F16] = 0xfda0fda0, [TENSOR_BF16] = 0xffa0ffa0};
+    static const uint32_t poison[TENSOR_TYPES] = {[TENSOR_F32] = 0xffbfa500,
+                                                  [TENSOR_F16] = 0xfda0fda0,
+                                                  [TENSOR_BF16] = 0xffa0ffa0,
+                                                  [TENSOR_I32] = 0x80bfa500};
     const uint32_t number = (uint32_t)array;
-    return poison[type] | (type == TENSOR_F32 ? number : number << 16 | number);
+    return poison[type] | (is_wide(type) ? number : number << 16 | number);
 }
 
 static uint32_t bits_of(const void *data, enum tensor_type type, size_t index)
 {
     uint16_t narrow;
     uint32_t wide;
-    if (type == TENSOR_F32) {
-        memcpy(&wide, (const float *)data + index, sizeof wide);
+    if (is_wide(type)) {
+        memcpy(&wide, (const uint32_t *)data + index, sizeof wide);
         return wide;
     }
     memcpy(&narrow, (const uint16_t *)data + index, sizeof narrow);
@@ -54,6 +51,8 @@ bool check_comes_from(const void *data, enum tensor_type type, size_t index, int
     /* 0x7fff throughout, as the CPU backend fills it. */
     static const uint32_t shared[TENSOR_TYPES] = {
         [TENSOR_F32] = 0x7fff7fff, [TENSOR_F16] = 0x7fff7fff, [TENSOR_BF16] = 0x7fff7fff};
+    if (type == TENSOR_I32)
+        return false;
     const uint32_t from = array == POISON_OF_SHARED_MEMORY
                               ? shared[type]
                               : check_poison(type, array) | quiet_bit(type);
@@ -77,18 +76,17 @@ static double element_error(double out, double value, double scale)
     return fabs(out - value) / scale;
 }
 
-void check_compare(struct verdict *verdict, const struct tensor *tensor, const void *data,
+void check_compare(struct comparison *comparison, const struct tensor *tensor, const void *data,
                    size_t first, size_t count, const double *value, const double *scale)
 {
     for (size_t i = 0; i < count; i++) {
         const double out = tensor_element(data, tensor->type, first + i);
         const double error = element_error(out, value[i], scale[i]);
-        if (!(error <= verdict->error)) /* also when it is NaN */
-            verdict->error = error;
-        if (!(error <= verdict->bound) && verdict->status != VERDICT_FAIL) {
-            verdict->status = VERDICT_FAIL;
-            verdict->detector = DETECTOR_COMPARISON;
-            snprintf(verdict->reason, sizeof verdict->reason,
+        if (!(error <= comparison->error)) /* also when it is NaN */
+            comparison->error = error;
+        if (!(error <= comparison->bound) && !comparison->wrong) {
+            comparison->wrong = true;
+            snprintf(comparison->first, sizeof comparison->first,
                      "%s[%zu][%zu] is %.9g, should be %.9g", tensor->name,
                      (first + i) / tensor->cols, (first + i) % tensor->cols, out, value[i]);
         }

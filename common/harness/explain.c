@@ -1,8 +1,5 @@
 #include "explain.h"
 
-#include "check.h"
-#include "trial.h"
-
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +19,7 @@ enum state { RIGHT, UNCHECKED, WRONG, NOT_A_NUMBER, UNWRITTEN };
 
 /* An output that has wrong elements, with what it should be. */
 struct view {
-    const struct trial *trial;
+    const struct outputs *outputs;
     const struct mistakes *mistakes;
     const struct tensor *tensor;
     const void *data;
@@ -104,7 +101,6 @@ static void append(char *text, size_t bytes, const char *format, ...)
 static enum state state_of(const struct view *view, size_t row, size_t col, double value,
                            double scale)
 {
-    const struct trial *trial = view->trial;
     const size_t index = at(view, row, col);
     if (check_is_poison(view->data, view->tensor->type, index, view->index))
         return UNWRITTEN;
@@ -115,7 +111,7 @@ static enum state state_of(const struct view *view, size_t row, size_t col, doub
                                                           : WRONG;
     if (isnan(is))
         return NOT_A_NUMBER;
-    return fabs(is - value) <= trial->problem->bound(trial->sizes) * scale ? RIGHT : WRONG;
+    return fabs(is - value) <= view->bound * scale ? RIGHT : WRONG;
 }
 
 static void close_view(struct view *view)
@@ -128,19 +124,20 @@ static void close_view(struct view *view)
 }
 
 /* False where the output is too large. */
-static bool open_view(struct view *view, const struct trial *trial, int t)
+static bool open_view(struct view *view, const struct outputs *outputs, int t)
 {
-    const struct tensor *tensor = &trial->tensors[t];
+    const struct tensor *tensor = &outputs->tensors[t];
+    const struct row_list *rows = &outputs->rows[t];
     const size_t count = tensor->rows * tensor->cols;
-    *view = (struct view){.trial = trial,
-                          .mistakes = trial->problem->mistakes,
+    *view = (struct view){.outputs = outputs,
+                          .mistakes = outputs->problem->mistakes,
                           .tensor = tensor,
-                          .data = trial->host[t],
-                          .bound = trial->problem->bound(trial->sizes),
+                          .data = outputs->host[t],
+                          .bound = outputs->problem->bound(outputs->sizes),
                           .index = t,
                           .rows = tensor->rows,
                           .cols = tensor->cols,
-                          .whole = trial->checked_count == tensor->rows};
+                          .whole = rows->count == tensor->rows};
     if (count > LARGEST)
         return false;
     view->value = calloc(count + 1, sizeof *view->value);
@@ -152,17 +149,14 @@ static bool open_view(struct view *view, const struct trial *trial, int t)
         return false;
 
     memset(view->state, UNCHECKED, count + 1);
-    for (size_t i = 0; i < trial->checked_count; i++) {
-        const size_t row = trial->checked_rows[i];
-        memcpy(view->value + row * view->cols, trial->value[t] + i * view->cols,
-               view->cols * sizeof(double));
-        memcpy(view->scale + row * view->cols, trial->scale[t] + i * view->cols,
-               view->cols * sizeof(double));
+    for (size_t i = 0; i < rows->count; i++) {
+        const size_t first = rows->row[i] * view->cols, from = i * view->cols;
+        memcpy(view->value + first, outputs->value[t] + from, view->cols * sizeof(double));
+        memcpy(view->scale + first, outputs->scale[t] + from, view->cols * sizeof(double));
+        for (size_t col = 0; col < view->cols; col++)
+            view->state[first + col] = (unsigned char)state_of(
+                view, rows->row[i], col, view->value[first + col], view->scale[first + col]);
     }
-    for (size_t i = 0; i < trial->checked_count; i++)
-        for (size_t row = trial->checked_rows[i], col = 0; col < view->cols; col++)
-            view->state[at(view, row, col)] = (unsigned char)state_of(
-                view, row, col, view->value[at(view, row, col)], view->scale[at(view, row, col)]);
     for (size_t row = 0; row < view->rows; row++)
         for (size_t col = 0; col < view->cols; col++) {
             const enum state state = (enum state)view->state[at(view, row, col)];
@@ -179,12 +173,19 @@ static bool open_view(struct view *view, const struct trial *trial, int t)
     return true;
 }
 
-/* Rows of a head; all rows where the output is one matrix. */
+/* Heads of a batch entry and rows of a head; 1 and all rows where the output is one matrix. */
+static size_t heads_of(const struct view *view, size_t *rows)
+{
+    const size_t *shape = view->tensor->shape;
+    const bool headed = shape[2] > 0 && (shape[3] > 0 || view->cols == 1);
+    *rows = headed ? shape[2] : view->rows;
+    return headed ? shape[1] : 1;
+}
+
 static size_t head_rows(const struct view *view)
 {
-    size_t rows = view->rows, heads = 1;
-    if (view->mistakes->heads)
-        view->mistakes->heads(view->trial->sizes, &rows, &heads);
+    size_t rows;
+    heads_of(view, &rows);
     return rows;
 }
 
@@ -286,8 +287,7 @@ static size_t tile_of(const struct view *view)
 
 static void describe_place(const struct view *view, char *text, size_t bytes)
 {
-    const size_t checked =
-        view->whole ? view->rows * view->cols : view->trial->checked_count * view->cols;
+    const size_t checked = view->outputs->rows[view->index].count * view->cols;
     if (view->wrong == checked)
         append(text, bytes, "all %zu elements%s of %s are wrong", checked,
                view->whole ? "" : " looked at", view->tensor->name);
@@ -393,12 +393,12 @@ static bool not_a_number(const struct view *view, struct explanation *explanatio
             const size_t index = at(view, row, col);
             if (view->state[index] != NOT_A_NUMBER)
                 continue;
-            for (int t = 0; t <= view->trial->tensor_count; t++) {
-                const bool workspace = t == view->trial->tensor_count;
+            for (int t = 0; t <= view->outputs->tensor_count; t++) {
+                const bool workspace = t == view->outputs->tensor_count;
                 if (!check_comes_from(view->data, view->tensor->type, index,
                                       workspace ? POISON_OF_WORKSPACE : t))
                     continue;
-                const char *name = workspace ? "the workspace" : view->trial->tensors[t].name;
+                const char *name = workspace ? "the workspace" : view->outputs->tensors[t].name;
                 return explained(explanation, "poison-read",
                                  "%s[%zu][%zu] was computed from %s as it was before the kernel "
                                  "wrote it: %s holds poison (NaN), not zeros, when the kernel "
@@ -602,8 +602,8 @@ static bool made_by(const struct view *view, const struct mistake *mistake, size
     struct evidence evidence = {0};
     const size_t count = choose(view, chosen);
     for (size_t i = 0; i < count; i++) {
-        const struct mistaken_row r = {view->trial->sizes, (const void *const *)view->trial->host,
-                                       chosen[i], mistake ? mistake->tile : 0, value};
+        const struct mistaken_row r = {view->outputs->sizes, view->outputs->host, chosen[i],
+                                       mistake ? mistake->tile : 0, value};
         if (mistake && !mistake->compute(&r))
             return false;
         if (!mistake)
@@ -626,9 +626,9 @@ static bool known_mistake(const struct view *view, struct explanation *explanati
 static bool partial_sum(const struct view *view, struct explanation *explanation, double *value)
 {
     enum { STEP = 8 };
-    const struct trial *trial = view->trial;
-    const double affordable = AFFORDABLE / trial->problem->reference_cost(trial->sizes);
-    const size_t terms = view->mistakes->terms(trial->sizes);
+    const struct outputs *outputs = view->outputs;
+    const double affordable = AFFORDABLE / outputs->problem->reference_cost(outputs->sizes);
+    const size_t terms = view->mistakes->terms(outputs->sizes);
     const char *term = view->mistakes->term;
     size_t step = 1; /* of the ends that are tried; those next to the last are tried one by one */
     while ((double)terms / (double)step > affordable && step < terms)
@@ -764,10 +764,10 @@ static bool ragged(const struct view *view, struct explanation *explanation)
 
 static bool first_head(const struct view *view, struct explanation *explanation)
 {
-    size_t length = view->rows, heads = 1;
-    if (!view->mistakes->heads || !view->whole)
+    size_t length;
+    const size_t heads = heads_of(view, &length);
+    if (!view->whole)
         return false;
-    view->mistakes->heads(view->trial->sizes, &length, &heads);
     const size_t all = view->rows / length;
     for (size_t unit = 1; unit <= heads && unit < all; unit = unit == heads ? heads + 1 : heads) {
         size_t wrong = 0;
@@ -795,16 +795,16 @@ static bool first_head(const struct view *view, struct explanation *explanation)
     return false;
 }
 
+/* Without mistakes of the problem's own, what shows in any output is still looked for. */
 static void find(const struct view *view, struct explanation *explanation)
 {
     double *value = malloc((view->cols + 1) * sizeof *value);
-    const bool first = view->index == view->trial->input_count;
+    const bool known = view->mistakes && view->index == view->outputs->input_count;
     const bool numbers = view->nan == 0 && view->unwritten < view->wrong;
-    if (!view->mistakes || !value || not_a_number(view, explanation) ||
-        (numbers && zeros(view, explanation)) ||
+    if (!value || not_a_number(view, explanation) || (numbers && zeros(view, explanation)) ||
         (numbers && (transposed(view, explanation) || shifted(view, explanation) ||
                      swapped(view, explanation))) ||
-        (numbers && first &&
+        (numbers && known &&
          (known_mistake(view, explanation, value) || partial_sum(view, explanation, value))) ||
         (numbers && factor(view, explanation)) || ragged(view, explanation) ||
         first_head(view, explanation)) {
@@ -814,12 +814,12 @@ static void find(const struct view *view, struct explanation *explanation)
     free(value);
 }
 
-bool explain(const struct trial *trial, struct explanation *explanation)
+bool explain(const struct outputs *outputs, struct explanation *explanation)
 {
     *explanation = (struct explanation){0};
-    for (int t = trial->input_count; t < trial->tensor_count; t++) {
+    for (int t = outputs->input_count; t < outputs->tensor_count; t++) {
         struct view view;
-        const bool open = open_view(&view, trial, t);
+        const bool open = open_view(&view, outputs, t);
         const bool wrong = open && view.wrong > 0;
         if (wrong) {
             describe_place(&view, explanation->where, sizeof explanation->where);

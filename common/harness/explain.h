@@ -8,11 +8,10 @@
 #ifndef COMMON_EXPLAIN_H
 #define COMMON_EXPLAIN_H
 
+#include "check.h"
+
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-
-struct trial;
 
 struct explanation {
     char name[24];   /* "transposed"; empty when nothing fits */
@@ -52,17 +51,11 @@ struct mistakes {
     const char *term;
     /* Writes the row from the terms begin .. end - 1 alone. */
     void (*partial)(const struct mistaken_row *r, size_t begin, size_t end);
-    /* Rows of a head, and heads of a batch entry. Null where an output is one matrix. */
-    void (*heads)(const long long *sizes, size_t *rows, size_t *heads);
 };
 
-extern const struct mistakes matmul_mistakes, softmax_mistakes, attention_mistakes;
-
-/*
- * Explains the output that the trial's last run left in trial->host, the first one that has a wrong
- * element. Returns false and an empty explanation when every checked element is right.
- */
-bool explain(const struct trial *trial, struct explanation *explanation);
+/* Explains the first output that has a wrong element. Returns false and an empty explanation when
+ * every element that is looked at is right. */
+bool explain(const struct outputs *outputs, struct explanation *explanation);
 
 /* Replaces the explanation: two runs of one kernel on the same inputs gave different outputs. */
 void explain_as_unstable(struct explanation *explanation);

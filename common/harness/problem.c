@@ -5,11 +5,11 @@
 #include <string.h>
 
 const char *const tensor_type_names[TENSOR_TYPES + 1] = {
-    [TENSOR_F32] = "f32", [TENSOR_F16] = "f16", [TENSOR_BF16] = "bf16"};
+    [TENSOR_F32] = "f32", [TENSOR_F16] = "f16", [TENSOR_BF16] = "bf16", [TENSOR_I32] = "i32"};
 
 size_t tensor_element_bytes(enum tensor_type type)
 {
-    return type == TENSOR_F32 ? sizeof(float) : sizeof(uint16_t);
+    return type == TENSOR_F16 || type == TENSOR_BF16 ? sizeof(uint16_t) : sizeof(float);
 }
 
 double tensor_roundoff(enum tensor_type type)
@@ -43,6 +43,8 @@ double tensor_element(const void *data, enum tensor_type type, size_t index)
 {
     if (type == TENSOR_F32)
         return ((const float *)data)[index];
+    if (type == TENSOR_I32)
+        return ((const int32_t *)data)[index];
     const uint16_t bits = ((const uint16_t *)data)[index];
     return type == TENSOR_F16 ? half_value(bits) : float_of((uint32_t)bits << 16);
 }
@@ -61,9 +63,13 @@ void tensor_elements(double *value, const void *data, enum tensor_type type, siz
         for (size_t i = 0; i < count; i++)
             value[i] = float_of((uint32_t)narrow[i] << 16);
         break;
-    default:
+    case TENSOR_F32:
         for (size_t i = 0; i < count; i++)
             value[i] = wide[i];
+        break;
+    default:
+        for (size_t i = 0; i < count; i++)
+            value[i] = tensor_element(data, type, first + i);
     }
 }
 
@@ -92,6 +98,8 @@ void tensor_store(void *data, enum tensor_type type, size_t index, double x)
 {
     if (type == TENSOR_F32)
         ((float *)data)[index] = (float)x;
+    else if (type == TENSOR_I32)
+        ((int32_t *)data)[index] = (int32_t)lrint(x);
     else
         ((uint16_t *)data)[index] = type == TENSOR_F16 ? bits_of(x, 10, -14) : bits_of(x, 7, -126);
 }
@@ -105,6 +113,14 @@ size_t problem_workspace(const struct problem *problem, const struct kernel *ker
                          const long long sizes[MAX_SIZES])
 {
     return problem->workspace ? problem->workspace(kernel, sizes) : 0;
+}
+
+void problem_inputs(const struct problem *problem, const long long sizes[MAX_SIZES],
+                    enum input_kind kind, uint64_t seed, void *const *host)
+{
+    problem->inputs(sizes, kind, seed, host);
+    if (problem->derive)
+        problem->derive(sizes, host);
 }
 
 double roundings(double n)

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { MAX_SIZES = 9, MAX_TENSORS = 5 };
+enum { MAX_SIZES = 9, MAX_TENSORS = 12 };
 
 /* One size of the problem, and the option that sets it. */
 struct size_option {
@@ -33,8 +33,8 @@ struct size_option {
     bool hidden;      /* nothing to choose: not offered, the default counts */
 };
 
-/* Element types: IEEE binary32, IEEE binary16, bfloat16. */
-enum tensor_type { TENSOR_F32, TENSOR_F16, TENSOR_BF16, TENSOR_TYPES };
+/* Element types: IEEE binary32, IEEE binary16, bfloat16; integers, for lengths and the like. */
+enum tensor_type { TENSOR_F32, TENSOR_F16, TENSOR_BF16, TENSOR_I32, TENSOR_TYPES };
 
 extern const char *const tensor_type_names[TENSOR_TYPES + 1]; /* "f32", ...; ends with null */
 size_t tensor_element_bytes(enum tensor_type type);
@@ -45,23 +45,28 @@ void tensor_elements(double *value, const void *data, enum tensor_type type, siz
                      size_t count);
 /* Makes it the value nearest to x, ties to even. */
 void tensor_store(void *data, enum tensor_type type, size_t index, double x);
-/* Half the distance from 1 to the next larger value, and the smallest number of full precision. */
+/* Of numbers with a fraction: half the distance from 1 to the next larger value, and the smallest
+ * number of full precision. */
 double tensor_roundoff(enum tensor_type type);
 double tensor_smallest_normal(enum tensor_type type);
 
 enum tensor_role { TENSOR_INPUT, TENSOR_OUTPUT };
 
-/*
- * One array of the problem, seen as a matrix. Every output has the same number of rows, and row r
- * of each is computed by the reference together: a row is what a spot check of a large result looks
- * at whole.
- */
+/* One array of the problem, seen as a matrix. A row is what a spot check of a large output looks at
+ * whole. */
 struct tensor {
     const char *name;
     enum tensor_role role;
     enum tensor_type type;
     size_t rows, cols;
-    size_t shape[4]; /* the same with all its dimensions, outermost first; zeros follow the last */
+    /* The same with all its dimensions, outermost first; zeros follow the last. With heads they are
+     * [batch, heads, rows of a head, cols], where a single column is left out. */
+    size_t shape[4];
+};
+
+/* Some rows of an output, ascending; one that is there twice is computed twice. */
+struct row_list {
+    size_t *row, count;
 };
 
 /*
@@ -123,17 +128,20 @@ struct problem {
     /* Fills the host arrays of the inputs, in the order of `tensors`. */
     void (*inputs)(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
                    void *const *host);
+    /* Then computes those that follow from the others, such as what an earlier kernel leaves for
+     * this one. Null where there are none. */
+    void (*derive)(const long long sizes[MAX_SIZES], void *const *host);
 
     /*
-     * Rows row[0] .. row[count - 1] of every output in double precision: value[o] [count, cols] and
-     * the scale that its rounding errors are measured in, scale[o] [count, cols], for output o (in
-     * the order of `tensors`, counted from the first output).
+     * The listed rows in double precision: for output o (in the order of `tensors`, counted from
+     * the first output) and rows[o], value[o] [count, cols] and the scale that its rounding errors
+     * are measured in, scale[o] [count, cols]. Outputs with equally many rows have the same list.
      */
-    void (*reference)(const long long sizes[MAX_SIZES], const void *const *host, const size_t *row,
-                      size_t count, double *const *value, double *const *scale);
+    void (*reference)(const long long sizes[MAX_SIZES], const void *const *host,
+                      const struct row_list *rows, double *const *value, double *const *scale);
 
-    /* Multiply-adds (or comparable steps) of one reference row, for the choice of how many rows to
-     * check. */
+    /* Multiply-adds (or comparable steps) of one reference row, of the output where a row takes
+     * most, for the choice of how many rows to check. */
     double (*reference_cost)(const long long sizes[MAX_SIZES]);
 
     /* |out - value| <= bound * scale holds for a correct kernel. From the arithmetic;
@@ -157,6 +165,10 @@ const struct kernel *problem_kernel(const struct problem *problem, const void *t
 /* Bytes of workspace that the kernel asks for at these sizes, 0 for none. */
 size_t problem_workspace(const struct problem *problem, const struct kernel *kernel,
                          const long long sizes[MAX_SIZES]);
+
+/* Fills the host arrays of all inputs: `inputs`, then `derive`. */
+void problem_inputs(const struct problem *problem, const long long sizes[MAX_SIZES],
+                    enum input_kind kind, uint64_t seed, void *const *host);
 
 /* Length of a sum of n terms in roundings: n for short sums, 6·sqrt(n) for long ones
  * (docs/mathematics.md). */

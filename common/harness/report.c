@@ -328,7 +328,8 @@ static void print_table(const struct request *request, const char *device,
         printf("\n");
         print_wrapped(verdict->status == VERDICT_PASS ? results[row].kernel->idea
                                                       : verdict->reason);
-        print_lines(verdict->explanation.map);
+        if (verdict->explanation)
+            print_lines(verdict->explanation->map);
     }
     free(grid.cell);
 }
@@ -386,8 +387,11 @@ static void json_header(const struct request *request, const char *device)
            request->problem->compulsory_bytes(request->sizes));
 }
 
+/* Empty texts where there is none. */
 static void print_explanation(const struct explanation *explanation)
 {
+    static const struct explanation none;
+    explanation = explanation ? explanation : &none;
     print_text("pattern", explanation->name);
     print_text("where", explanation->where);
     print_text("why", explanation->why);
@@ -403,7 +407,7 @@ static void json_row(const struct request *request, const struct result *result,
     print_text("detector", detector_name(result->verdict.detector));
     print_text("reason", result->verdict.reason);
     if (result->verdict.status == VERDICT_FAIL)
-        print_explanation(&result->verdict.explanation);
+        print_explanation(result->verdict.explanation);
     print_number("error", result->verdict.error);
     print_number("bound", result->verdict.bound);
     print_number("relative_l2", result->verdict.relative_l2);

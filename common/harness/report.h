@@ -6,8 +6,8 @@
 #define COMMON_REPORT_H
 
 #include "device/backend.h"
-#include "check.h"
 #include "options.h"
+#include "trial.h"
 
 /* One kernel's outcome. */
 struct result {

@@ -5,6 +5,7 @@
 #include "stopwatch.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,23 @@
 
 /* Multiply-adds a reference may take, about a second's worth; beyond it, rows are drawn. */
 static const double REFERENCE_BUDGET = 5e8;
+
+/* Of one run that did not pass. */
+struct words {
+    struct words *earlier;
+    struct explanation explanation;
+    char reason[2000]; /* a report of the checker is long */
+};
+
+const char *detector_name(enum detector detector)
+{
+    static const char *const names[] = {
+        [DETECTOR_NONE] = "none",     [DETECTOR_LAUNCH] = "launch",
+        [DETECTOR_GUARD] = "guard",   [DETECTOR_INPUTS] = "inputs",
+        [DETECTOR_POISON] = "poison", [DETECTOR_COMPARISON] = "comparison",
+    };
+    return names[detector];
+}
 
 /* In double, because the sizes of a request that must be refused may overflow size_t. */
 static double tensor_bytes(const struct tensor *tensor)
@@ -43,7 +61,7 @@ static cudaError_t require_fit(const struct trial *trial)
         device_bytes += tensor_bytes(&trial->tensors[t]);
         host_bytes += tensor_bytes(&trial->tensors[t]);
         if (is_output(trial, t))
-            host_bytes += 2.0 * sizeof(double) * (double)trial->checked_count *
+            host_bytes += 2.0 * sizeof(double) * (double)trial->rows[t].count *
                           (double)trial->tensors[t].cols;
     }
 
@@ -106,25 +124,25 @@ static size_t rows_to_check(const struct trial *trial, size_t rows)
 
 /* All rows, or the first, the last and a random selection of the others. A row drawn twice is
  * checked twice, which does no harm. */
-static void choose_rows(struct trial *trial, size_t rows, uint64_t seed)
+static void choose_rows(struct row_list *list, size_t rows, uint64_t seed)
 {
     const uint64_t rows_stream = UINT64_MAX;
-    for (size_t i = 0; i < trial->checked_count; i++) {
-        if (trial->checked_count == rows)
-            trial->checked_rows[i] = i;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->count == rows)
+            list->row[i] = i;
         else if (i < 2)
-            trial->checked_rows[i] = i == 0 ? 0 : rows - 1;
+            list->row[i] = i == 0 ? 0 : rows - 1;
         else
-            trial->checked_rows[i] = input_bits(seed, rows_stream, i) % rows;
+            list->row[i] = input_bits(seed, rows_stream, i) % rows;
     }
-    qsort(trial->checked_rows, trial->checked_count, sizeof *trial->checked_rows, ascending);
+    qsort(list->row, list->count, sizeof *list->row, ascending);
 }
 
 static void compute_reference(struct trial *trial)
 {
-    trial->problem->reference(trial->sizes, (const void *const *)trial->host, trial->checked_rows,
-                              trial->checked_count, trial->value + trial->input_count,
-                              trial->scale + trial->input_count);
+    const int first = trial->input_count;
+    trial->problem->reference(trial->sizes, (const void *const *)trial->host, trial->rows + first,
+                              trial->value + first, trial->scale + first);
 }
 
 /* One byte more, so that an empty array has an address too. */
@@ -135,16 +153,17 @@ static void *allocate(size_t count, size_t bytes)
 
 static bool allocate_host(struct trial *trial)
 {
-    trial->checked_rows = allocate(trial->checked_count, sizeof *trial->checked_rows);
-    bool complete = trial->checked_rows != NULL;
+    bool complete = true;
     for (int t = 0; t < trial->tensor_count; t++) {
         const struct tensor *tensor = &trial->tensors[t];
         trial->host[t] = allocate(tensor->rows * tensor->cols, tensor_element_bytes(tensor->type));
         complete = complete && trial->host[t] != NULL;
         if (is_output(trial, t)) {
-            trial->value[t] = allocate(trial->checked_count * tensor->cols, sizeof(double));
-            trial->scale[t] = allocate(trial->checked_count * tensor->cols, sizeof(double));
-            complete = complete && trial->value[t] != NULL && trial->scale[t] != NULL;
+            struct row_list *rows = &trial->rows[t];
+            rows->row = allocate(rows->count, sizeof *rows->row);
+            trial->value[t] = allocate(rows->count * tensor->cols, sizeof(double));
+            trial->scale[t] = allocate(rows->count * tensor->cols, sizeof(double));
+            complete = complete && rows->row && trial->value[t] && trial->scale[t];
         }
     }
     return complete;
@@ -163,15 +182,16 @@ cudaError_t trial_create(struct trial *trial, const struct problem *problem, con
     }
     while (!is_output(trial, trial->input_count))
         trial->input_count++;
-    const size_t rows = trial->tensors[trial->input_count].rows;
-    trial->checked_count = rows_to_check(trial, rows);
+    for (int t = trial->input_count; t < trial->tensor_count; t++)
+        trial->rows[t].count = rows_to_check(trial, trial->tensors[t].rows);
 
     if ((status = require_fit(trial)) == cudaSuccess && !allocate_host(trial))
         status =
             refuse(cudaErrorMemoryAllocation, "the host has not enough memory for these sizes");
     if (status == cudaSuccess) {
-        problem->inputs(trial->sizes, kind, seed, trial->host);
-        choose_rows(trial, rows, seed);
+        problem_inputs(problem, trial->sizes, kind, seed, trial->host);
+        for (int t = trial->input_count; t < trial->tensor_count; t++)
+            choose_rows(&trial->rows[t], trial->tensors[t].rows, seed);
         compute_reference(trial);
         status = create_device(trial);
     }
@@ -183,6 +203,8 @@ cudaError_t trial_create(struct trial *trial, const struct problem *problem, con
 cudaError_t trial_update(struct trial *trial)
 {
     cudaError_t status = cudaSuccess;
+    if (trial->problem->derive)
+        trial->problem->derive(trial->sizes, trial->host);
     compute_reference(trial);
     for (int t = 0; t < trial->input_count && status == cudaSuccess; t++)
         status = device_buffer_upload(&trial->device[t], trial->host[t]);
@@ -192,13 +214,33 @@ cudaError_t trial_update(struct trial *trial)
 void trial_destroy(struct trial *trial)
 {
     destroy_device(trial);
-    free(trial->checked_rows);
     for (int t = 0; t < trial->tensor_count; t++) {
         free(trial->host[t]);
+        free(trial->rows[t].row);
         free(trial->value[t]);
         free(trial->scale[t]);
     }
+    for (struct words *words = trial->words, *earlier; words; words = earlier) {
+        earlier = words->earlier;
+        free(words);
+    }
     *trial = (struct trial){0};
+}
+
+/* Gives the verdict a reason. */
+static void say(struct trial *trial, struct verdict *verdict, const char *format, ...)
+{
+    struct words *words = calloc(1, sizeof *words);
+    verdict->reason = "there is no memory to say why";
+    if (!words)
+        return;
+    words->earlier = trial->words;
+    trial->words = words;
+    verdict->reason = words->reason;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(words->reason, sizeof words->reason, format, arguments);
+    va_end(arguments);
 }
 
 static void fail(struct verdict *verdict, enum detector detector)
@@ -207,15 +249,15 @@ static void fail(struct verdict *verdict, enum detector detector)
     verdict->detector = detector;
 }
 
-static void fail_launch(struct verdict *verdict, cudaError_t error)
+static void fail_launch(struct trial *trial, struct verdict *verdict, const char *when,
+                        cudaError_t error)
 {
     const char *report = backend_report();
     fail(verdict, DETECTOR_LAUNCH);
-    snprintf(verdict->reason, sizeof verdict->reason, "%s%s%s", cudaGetErrorString(error),
-             *report ? ": " : "", report);
+    say(trial, verdict, "%s%s%s%s", when, cudaGetErrorString(error), *report ? ": " : "", report);
 }
 
-static bool guards_intact(const struct device_buffer *buffer, const char *name,
+static bool guards_intact(struct trial *trial, const struct device_buffer *buffer, const char *name,
                           struct verdict *verdict)
 {
     long long distance;
@@ -224,17 +266,15 @@ static bool guards_intact(const struct device_buffer *buffer, const char *name,
         return true;
     fail(verdict, DETECTOR_GUARD);
     if (status != cudaSuccess)
-        fail_launch(verdict, status);
+        fail_launch(trial, verdict, "", status);
     else if (distance < 0)
-        snprintf(verdict->reason, sizeof verdict->reason,
-                 "%s: written %lld bytes before its beginning", name, -distance);
+        say(trial, verdict, "%s: written %lld bytes before its beginning", name, -distance);
     else
-        snprintf(verdict->reason, sizeof verdict->reason, "%s: written %lld bytes past its end",
-                 name, distance);
+        say(trial, verdict, "%s: written %lld bytes past its end", name, distance);
     return false;
 }
 
-static bool input_unchanged(const struct trial *trial, int t, struct verdict *verdict)
+static bool input_unchanged(struct trial *trial, int t, struct verdict *verdict)
 {
     const size_t bytes = trial->device[t].bytes;
     void *after = allocate(bytes, 1);
@@ -243,13 +283,12 @@ static bool input_unchanged(const struct trial *trial, int t, struct verdict *ve
     free(after);
     if (!unchanged) {
         fail(verdict, DETECTOR_INPUTS);
-        snprintf(verdict->reason, sizeof verdict->reason, "input %s was changed",
-                 trial->tensors[t].name);
+        say(trial, verdict, "input %s was changed", trial->tensors[t].name);
     }
     return unchanged;
 }
 
-static bool all_written(const struct trial *trial, int t, struct verdict *verdict)
+static bool all_written(struct trial *trial, int t, struct verdict *verdict)
 {
     const struct tensor *tensor = &trial->tensors[t];
     const size_t count = tensor->rows * tensor->cols;
@@ -257,32 +296,38 @@ static bool all_written(const struct trial *trial, int t, struct verdict *verdic
     if (unwritten == count)
         return true;
     fail(verdict, DETECTOR_POISON);
-    snprintf(verdict->reason, sizeof verdict->reason, "%s[%zu][%zu] was never written",
-             tensor->name, unwritten / tensor->cols, unwritten % tensor->cols);
+    say(trial, verdict, "%s[%zu][%zu] was never written", tensor->name, unwritten / tensor->cols,
+        unwritten % tensor->cols);
     return false;
 }
 
-void trial_compare(const struct trial *trial, struct verdict *verdict)
+void trial_compare(const struct trial *trial, struct comparison *comparison)
 {
-    double difference = 0.0, norm = 0.0;
     for (int t = trial->input_count; t < trial->tensor_count; t++) {
         const struct tensor *tensor = &trial->tensors[t];
-        for (size_t i = 0; i < trial->checked_count; i++) {
-            const size_t first = trial->checked_rows[i] * tensor->cols;
-            const double *value = trial->value[t] + i * tensor->cols;
-            check_compare(verdict, tensor, trial->host[t], first, tensor->cols, value,
+        for (size_t i = 0; i < trial->rows[t].count; i++)
+            check_compare(comparison, tensor, trial->host[t], trial->rows[t].row[i] * tensor->cols,
+                          tensor->cols, trial->value[t] + i * tensor->cols,
                           trial->scale[t] + i * tensor->cols);
-            for (size_t col = 0; t == trial->input_count && col < tensor->cols; col++) {
-                if (isfinite(value[col])) {
-                    const double distance =
-                        tensor_element(trial->host[t], tensor->type, first + col) - value[col];
-                    difference += distance * distance;
-                    norm += value[col] * value[col];
-                }
-            }
-        }
     }
-    verdict->relative_l2 = norm > 0.0 ? sqrt(difference / norm) : sqrt(difference);
+}
+
+static double relative_l2(const struct trial *trial)
+{
+    const int t = trial->input_count;
+    const struct tensor *tensor = &trial->tensors[t];
+    double difference = 0.0, norm = 0.0;
+    for (size_t i = 0; i < trial->rows[t].count * tensor->cols; i++) {
+        const size_t row = trial->rows[t].row[i / tensor->cols], col = i % tensor->cols;
+        const double value = trial->value[t][i];
+        if (!isfinite(value))
+            continue;
+        const double distance =
+            tensor_element(trial->host[t], tensor->type, row * tensor->cols + col) - value;
+        difference += distance * distance;
+        norm += value * value;
+    }
+    return norm > 0.0 ? sqrt(difference / norm) : sqrt(difference);
 }
 
 /* Checks what a run left behind, in the order of enum detector; the first fault is the verdict. */
@@ -290,9 +335,9 @@ static void judge(struct trial *trial, const struct device_buffer *workspace,
                   struct verdict *verdict)
 {
     for (int t = 0; t < trial->tensor_count; t++)
-        if (!guards_intact(&trial->device[t], trial->tensors[t].name, verdict))
+        if (!guards_intact(trial, &trial->device[t], trial->tensors[t].name, verdict))
             return;
-    if (workspace->base && !guards_intact(workspace, "workspace", verdict))
+    if (workspace->base && !guards_intact(trial, workspace, "workspace", verdict))
         return;
     for (int t = 0; t < trial->input_count; t++)
         if (!input_unchanged(trial, t, verdict))
@@ -300,13 +345,20 @@ static void judge(struct trial *trial, const struct device_buffer *workspace,
     for (int t = trial->input_count; t < trial->tensor_count; t++) {
         const cudaError_t status = device_buffer_download(&trial->device[t], trial->host[t]);
         if (status != cudaSuccess) {
-            fail_launch(verdict, status);
+            fail_launch(trial, verdict, "", status);
             return;
         }
         if (!all_written(trial, t, verdict))
             return;
     }
-    trial_compare(trial, verdict);
+    struct comparison comparison = {.bound = verdict->bound, .error = verdict->error};
+    trial_compare(trial, &comparison);
+    verdict->error = comparison.error;
+    verdict->relative_l2 = relative_l2(trial);
+    if (comparison.wrong) {
+        fail(verdict, DETECTOR_COMPARISON);
+        say(trial, verdict, "%s", comparison.first);
+    }
 }
 
 cudaError_t trial_launch(const struct trial *trial, const struct kernel *kernel,
@@ -375,29 +427,39 @@ static bool repeats(struct trial *trial, const struct kernel *kernel,
 static void explain_values(struct trial *trial, const struct kernel *kernel,
                            const struct device_buffer *workspace, struct verdict *verdict)
 {
-    struct explanation *explanation = &verdict->explanation;
+    struct words *words = trial->words;
     for (int t = trial->input_count; t < trial->tensor_count; t++)
         device_buffer_download(&trial->device[t], trial->host[t]);
-    if (!explain(trial, explanation))
+    const struct outputs outputs = {.problem = trial->problem,
+                                    .sizes = trial->sizes,
+                                    .tensors = trial->tensors,
+                                    .tensor_count = trial->tensor_count,
+                                    .input_count = trial->input_count,
+                                    .host = (const void *const *)trial->host,
+                                    .rows = trial->rows,
+                                    .value = trial->value,
+                                    .scale = trial->scale};
+    if (!words || verdict->reason != words->reason || !explain(&outputs, &words->explanation))
         return;
     if (!repeats(trial, kernel, workspace))
-        explain_as_unstable(explanation);
-    const size_t used = strlen(verdict->reason);
-    snprintf(verdict->reason + used, sizeof verdict->reason - used, ". %s%s%s", explanation->where,
+        explain_as_unstable(&words->explanation);
+    const struct explanation *explanation = verdict->explanation = &words->explanation;
+    const size_t used = strlen(words->reason);
+    snprintf(words->reason + used, sizeof words->reason - used, ". %s%s%s", explanation->where,
              *explanation->why ? ". Why: " : "", explanation->why);
 }
 
 struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
 {
-    struct verdict verdict = {.status = VERDICT_REFUSED,
-                              .bound = trial->problem->bound(trial->sizes)};
+    struct verdict verdict = {
+        .status = VERDICT_REFUSED, .bound = trial->problem->bound(trial->sizes), .reason = ""};
     struct device_buffer workspace = {0};
     const size_t workspace_bytes = problem_workspace(trial->problem, kernel, trial->sizes);
 
     cudaError_t status = prepare(trial);
     if (status != cudaSuccess) {
-        snprintf(verdict.reason, sizeof verdict.reason,
-                 "not run: the device could not be set up again (%s)", cudaGetErrorString(status));
+        say(trial, &verdict, "not run: the device could not be set up again (%s)",
+            cudaGetErrorString(status));
         return verdict;
     }
     if (workspace_bytes > 0) {
@@ -407,8 +469,8 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
     }
     if (status == cudaErrorMemoryAllocation) {
         cudaGetLastError();
-        snprintf(verdict.reason, sizeof verdict.reason,
-                 "needs %zu bytes of workspace, which the device does not have", workspace_bytes);
+        say(trial, &verdict, "needs %zu bytes of workspace, which the device does not have",
+            workspace_bytes);
         return verdict;
     }
 
@@ -420,7 +482,7 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
         status = trial_launch(trial, kernel, &workspace);
     if ((status == cudaErrorInvalidValue || status == cudaErrorNotSupported) && *refusal()) {
         verdict.status = status == cudaErrorNotSupported ? VERDICT_SKIPPED : VERDICT_REFUSED;
-        snprintf(verdict.reason, sizeof verdict.reason, "%s", refusal());
+        say(trial, &verdict, "%s", refusal());
     } else {
         verdict.status = VERDICT_PASS;
         if (status == cudaSuccess)
@@ -428,7 +490,7 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
         if (status == cudaSuccess)
             judge(trial, &workspace, &verdict);
         else
-            fail_launch(&verdict, status);
+            fail_launch(trial, &verdict, "", status);
     }
     if (verdict.detector == DETECTOR_POISON || verdict.detector == DETECTOR_COMPARISON)
         explain_values(trial, kernel, &workspace, &verdict);
@@ -454,31 +516,29 @@ static cudaError_t time_laps(struct trial *trial, const struct kernel *kernel,
     return status;
 }
 
-cudaError_t trial_time(struct trial *trial, const struct kernel *kernel, size_t laps,
-                       double *milliseconds, struct verdict *verdict)
+double trial_time(struct trial *trial, const struct kernel *kernel, size_t laps,
+                  struct verdict *verdict)
 {
-    struct stopwatch watch;
+    struct stopwatch watch = {0};
     struct device_buffer workspace = {0};
-    *milliseconds = 0.0;
-    cudaError_t status = stopwatch_create(&watch, trial->stream);
-    if (status != cudaSuccess)
-        return status;
+    double milliseconds = 0.0;
     const size_t workspace_bytes = problem_workspace(trial->problem, kernel, trial->sizes);
-    if (workspace_bytes > 0)
-        status = device_buffer_create(&workspace, workspace_bytes, 0);
     float *lap = malloc((laps + 1) * sizeof *lap);
-    if (!lap)
-        status = cudaErrorMemoryAllocation;
+    cudaError_t status = lap ? stopwatch_create(&watch, trial->stream) : cudaErrorMemoryAllocation;
+    if (status == cudaSuccess && workspace_bytes > 0)
+        status = device_buffer_create(&workspace, workspace_bytes, 0);
     if (status == cudaSuccess)
         status = time_laps(trial, kernel, &watch, &workspace, lap, laps);
     if (status == cudaSuccess) {
-        *milliseconds = stopwatch_median(lap, laps);
+        milliseconds = stopwatch_median(lap, laps);
         judge(trial, &workspace, verdict);
-        if (verdict->status == VERDICT_FAIL && renew_device(trial) != cudaSuccess)
-            destroy_device(trial); /* as after a run */
+    } else {
+        fail_launch(trial, verdict, "while timing: ", status);
     }
+    if (verdict->status == VERDICT_FAIL && renew_device(trial) != cudaSuccess)
+        destroy_device(trial); /* as after a run */
     free(lap);
     device_buffer_destroy(&workspace);
     stopwatch_destroy(&watch);
-    return status;
+    return milliseconds;
 }

@@ -8,11 +8,43 @@
 
 #include "check.h"
 #include "device_buffer.h"
+#include "explain.h"
 #include "problem.h"
 
 #include <cuda_runtime.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* The detectors of faults, in the order in which they run. */
+enum detector {
+    DETECTOR_NONE,
+    DETECTOR_LAUNCH,     /* the kernel could not be launched, or it failed */
+    DETECTOR_GUARD,      /* a guard zone beside a buffer was overwritten */
+    DETECTOR_INPUTS,     /* an input was changed */
+    DETECTOR_POISON,     /* an element of the output was never written */
+    DETECTOR_COMPARISON, /* an element is further from the reference than rounding explains */
+};
+
+/* "launch", "guard", "inputs", "poison", "comparison"; "none". */
+const char *detector_name(enum detector detector);
+
+enum verdict_status {
+    VERDICT_PASS,
+    VERDICT_FAIL,
+    VERDICT_REFUSED, /* not run: its argument check or the device's memory does not allow it */
+    VERDICT_SKIPPED, /* the device is too old for the kernel */
+};
+
+/* On one run. Its texts last as long as the trial. */
+struct verdict {
+    enum verdict_status status;
+    enum detector detector;
+    double error, bound; /* struct comparison's; pass is error <= bound */
+    /* ||out - ref|| / ||ref|| over the finite checked elements of the first output */
+    double relative_l2;
+    const char *reason;                    /* one line; empty for a pass */
+    const struct explanation *explanation; /* of wrong values; also at the end of the reason */
+};
 
 struct trial {
     const struct problem *problem;
@@ -25,9 +57,12 @@ struct trial {
     struct device_buffer device[MAX_TENSORS];
     cudaStream_t stream;
 
-    size_t *checked_rows; /* ascending; all of them unless the reference would take too long */
-    size_t checked_count;
-    double *value[MAX_TENSORS], *scale[MAX_TENSORS]; /* outputs only: [checked_count, cols] */
+    /* Of outputs: the rows that are checked, all unless the reference would take too long, and what
+     * they should be, [count, cols]. */
+    struct row_list rows[MAX_TENSORS];
+    double *value[MAX_TENSORS], *scale[MAX_TENSORS];
+
+    struct words *words; /* what verdicts say */
 };
 
 /*
@@ -41,8 +76,8 @@ cudaError_t trial_create(struct trial *trial, const struct problem *problem, con
                          enum input_kind kind, uint64_t seed, size_t offset);
 void trial_destroy(struct trial *trial);
 
-/* After the inputs in trial->host have been changed: brings them to the device, and computes the
- * reference again. */
+/* After the inputs in trial->host have been changed: computes those that follow from others, and
+ * the reference, again, and brings the inputs to the device. */
 cudaError_t trial_update(struct trial *trial);
 
 /*
@@ -63,14 +98,14 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel);
 cudaError_t trial_poison(const struct trial *trial, const struct device_buffer *workspace);
 cudaError_t trial_launch(const struct trial *trial, const struct kernel *kernel,
                          const struct device_buffer *workspace);
-void trial_compare(const struct trial *trial, struct verdict *verdict);
+void trial_compare(const struct trial *trial, struct comparison *comparison);
 
 /*
  * Median time of `laps` runs after two to warm up, in milliseconds (see stopwatch.h). Call it after
  * a pass. The last run begins with poisoned outputs, and what it leaves is judged: *verdict fails
- * when a kernel is right at first and not for good. Returns a CUDA error when a run fails.
+ * when a kernel is right at first and not for good, or when a run fails, which takes no time.
  */
-cudaError_t trial_time(struct trial *trial, const struct kernel *kernel, size_t laps,
-                       double *milliseconds, struct verdict *verdict);
+double trial_time(struct trial *trial, const struct kernel *kernel, size_t laps,
+                  struct verdict *verdict);
 
 #endif

@@ -395,6 +395,28 @@ static void begin(struct query *query, const struct attention *call, const void 
         query->O[c] = query->weight[c] = query->magnitude[c] = 0.0;
 }
 
+/* Makes s the maximum of the scores, with which what was summed so far shrinks. */
+static void raise_maximum(struct query *query, size_t d, double s, bool rescales_l, bool rescales_O)
+{
+    const double factor = exp(query->m - s), factor_O = rescales_O ? factor : 1.0;
+    query->l *= rescales_l ? factor : 1.0;
+    for (size_t c = 0; c < d; c++) {
+        query->O[c] *= factor_O;
+        query->weight[c] *= factor_O;
+    }
+    query->m = s;
+}
+
+static void weigh(struct query *query, size_t d, double p, const double *v)
+{
+    query->l += p;
+    for (size_t c = 0; c < d; c++) {
+        query->O[c] += p * v[c];
+        query->weight[c] += p * fabs(v[c]);
+        query->magnitude[c] += fabs(v[c]);
+    }
+}
+
 /* Adds a key; reach is what bounds its scaled score and that one's rounding errors:
  * |scale|·||q||·||k||. */
 static void add(struct query *query, const struct attention *call, const double *key, double norm,
@@ -403,22 +425,9 @@ static void add(struct query *query, const struct attention *call, const double 
     const size_t d = (size_t)call->head_dim;
     const double scale = call->scale, s = scale * dot(query->q, key, d);
     query->reach = fmax(query->reach, fabs(scale) * query->norm * norm);
-    if (s > query->m) {
-        const double factor = exp(query->m - s);
-        query->l *= factor;
-        for (size_t c = 0; c < d; c++) {
-            query->O[c] *= factor;
-            query->weight[c] *= factor;
-        }
-        query->m = s;
-    }
-    const double p = exp(s - query->m);
-    query->l += p;
-    for (size_t c = 0; c < d; c++) {
-        query->O[c] += p * v[c];
-        query->weight[c] += p * fabs(v[c]);
-        query->magnitude[c] += fabs(v[c]);
-    }
+    if (s > query->m)
+        raise_maximum(query, d, s, true, true);
+    weigh(query, d, exp(s - query->m), v);
 }
 
 /* Of a kernel that computes with floats throughout. */
@@ -465,12 +474,12 @@ static void finish(struct query *query, const struct attention *call, double *LS
 }
 
 /* Rows of one kv head are computed together: each key and value becomes doubles once for all. */
-static void reference(const long long sizes[MAX_SIZES], const void *const *host, const size_t *row,
-                      size_t count, double *const *value, double *const *scale)
+static void reference(const long long sizes[MAX_SIZES], const void *const *host,
+                      const struct row_list *rows, double *const *value, double *const *scale)
 {
     enum { TOGETHER = 8 };
     const struct attention call = attention_of(sizes);
-    const size_t d = (size_t)call.head_dim;
+    const size_t d = (size_t)call.head_dim, count = rows[0].count; /* LSE has the rows of O */
     struct query query[TOGETHER];
     for (size_t first = 0, end; first < count; first = end) {
         size_t visible = 0;
@@ -478,7 +487,7 @@ static void reference(const long long sizes[MAX_SIZES], const void *const *host,
             struct query *next = &query[end - first];
             next->O = value[0] + end * d;
             next->weight = scale[0] + end * d;
-            begin(next, &call, host[0], row[end]);
+            begin(next, &call, host[0], rows[0].row[end]);
             if (next->first_key != query->first_key)
                 break;
             visible = next->visible > visible ? next->visible : visible;
@@ -532,6 +541,180 @@ static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SI
     return attention_run((const struct attention_kernel *)kernel, &call);
 }
 
+/* -------------------------------------------------------------------------------------------------
+ * Mistakes: the reference with one thing changed.
+ */
+
+enum { MAX_MISTAKEN_TILE = 64 };
+
+/* What a mistaken kernel does with a query. */
+struct attending {
+    struct attention call;
+    struct query query; /* sees keys begin .. query.visible - 1 */
+    size_t begin;
+    const void *V;
+    double padding;            /* keys with score 0 that it sees beside */
+    size_t tile;               /* keys between which the maximum stays as it is */
+    bool keeps_l, keeps_O;     /* when the maximum grows */
+    bool undivided, unweighed; /* without the division; with scores in place of probabilities */
+    double weight[MAX_HEAD_DIM];
+};
+
+/* What the right kernel does with this query. */
+static void attending(struct attending *a, const struct mistaken_row *r)
+{
+    *a = (struct attending){.call = attention_of(r->sizes), .V = r->host[2], .tile = 1};
+    a->query.O = r->value;
+    a->query.weight = a->weight;
+    begin(&a->query, &a->call, r->host[0], r->row);
+}
+
+static bool attend(struct attending *a, const struct mistaken_row *r)
+{
+    struct query *query = &a->query;
+    const size_t d = (size_t)a->call.head_dim;
+    double key[MAX_HEAD_DIM], score[MAX_MISTAKEN_TILE];
+    if (a->padding > 0.0) {
+        query->m = 0.0;
+        query->l = a->padding;
+    }
+    for (size_t first = a->begin, end; first < query->visible; first = end) {
+        double m = query->m;
+        for (end = first; end < query->visible && end < first + a->tile; end++) {
+            tensor_elements(key, r->host[1], a->call.type, (query->first_key + end) * d, d);
+            score[end - first] = a->call.scale * dot(query->q, key, d);
+            m = fmax(m, score[end - first]);
+        }
+        if (m > query->m)
+            raise_maximum(query, d, m, !a->keeps_l, !a->keeps_O);
+        for (size_t j = first; j < end; j++) {
+            tensor_elements(key, a->V, a->call.type, (query->first_key + j) * d, d);
+            weigh(query, d, a->unweighed ? score[j - first] : exp(score[j - first] - m), key);
+        }
+    }
+    for (size_t c = 0; c < d && !a->undivided; c++)
+        query->O[c] = query->l > 0.0 ? query->O[c] / query->l : 0.0;
+    return true;
+}
+
+static size_t terms(const long long *sizes)
+{
+    return (size_t)sizes[ATTENTION_SEQ_KV];
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static void partial(const struct mistaken_row *r, size_t first, size_t end)
+{
+    struct attending a;
+    attending(&a, r);
+    a.begin = first;
+    a.query.visible = smaller(a.query.visible, end);
+    attend(&a, r);
+}
+
+/* A kernel whose `a` differs from the right one's, where that can differ at all. */
+#define ATTENDING(name, possible, change)                                                          \
+    static bool name(const struct mistaken_row *r)                                                 \
+    {                                                                                              \
+        struct attending a;                                                                        \
+        attending(&a, r);                                                                          \
+        const size_t seq_kv = (size_t)a.call.seq_kv;                                               \
+        (void)seq_kv;                                                                              \
+        change;                                                                                    \
+        return (possible) && attend(&a, r);                                                        \
+    }
+
+/* K's first row for heads that take turns with the kv heads, instead of neighbours that share
+ * one. */
+static size_t alternate(const struct attention *call, size_t row)
+{
+    const size_t head = row / (size_t)call->seq_q, heads = (size_t)call->heads,
+                 kv_heads = (size_t)call->kv_heads;
+    return (head / heads * kv_heads + head % heads % kv_heads) * (size_t)call->seq_kv;
+}
+
+/* The keys up to a multiple of the tile; for a tile of 1 it is one key. */
+static double past_the_end(size_t keys, size_t tile)
+{
+    return tile == 1 ? 1.0 : (double)((keys + tile - 1) / tile * tile - keys);
+}
+
+ATTENDING(unscaled, true, a.call.scale = 1.0f)
+ATTENDING(scaled_twice, true, a.call.scale *= a.call.scale)
+ATTENDING(base_2, true, a.call.scale *= (float)M_LN2)
+ATTENDING(undivided, true, a.undivided = true)
+ATTENDING(without_softmax, true, a.undivided = a.unweighed = a.keeps_O = true)
+ATTENDING(alternate_kv_head, a.call.kv_heads < a.call.heads,
+          a.query.first_key = alternate(&a.call, r->row))
+ATTENDING(first_kv_head, true, a.query.first_key = 0)
+ATTENDING(not_causal, a.call.causal, a.query.visible = seq_kv)
+ATTENDING(causal_from_the_top, a.call.causal,
+          a.query.visible = smaller(r->row % (size_t)a.call.seq_q + 1, seq_kv))
+ATTENDING(causal_without_itself, a.call.causal, a.query.visible -= a.query.visible > 0)
+ATTENDING(causal_one_too_many, a.call.causal, a.query.visible += a.query.visible < seq_kv)
+ATTENDING(padded, a.padding > 0.0, a.padding = past_the_end(seq_kv, r->tile))
+ATTENDING(keys_as_values, true, a.V = r->host[1])
+ATTENDING(sum_not_rescaled, true, (a.tile = r->tile, a.keeps_l = true))
+ATTENDING(output_not_rescaled, true, (a.tile = r->tile, a.keeps_O = true))
+ATTENDING(nothing_rescaled, true, (a.tile = r->tile, a.keeps_l = a.keeps_O = true))
+
+/* Rows of a table: the same mistake with tiles of so many keys. */
+#define TILES(name, says, compute)                                                                 \
+    {name, says, compute, 16}, {name, says, compute, 32},                                          \
+    {                                                                                              \
+        name, says, compute, 64                                                                    \
+    }
+
+#define NOT_RESCALED(name, what, compute)                                                          \
+    {name, what " is not multiplied by e^(m_old - m_new) when the maximum grows", compute, 1},     \
+        TILES(name, what " is not multiplied by e^(m_old - m_new) when the maximum grows",         \
+              compute)
+
+static const char not_masked[] =
+    "keys past the end count, with a score of 0: the empty places of the last tile of keys must "
+    "get a score of -inf";
+
+static const struct mistake mistake_list[] = {
+    {"not-divided", "O is not divided by l, the sum of the row's exponentials", undivided, 0},
+    {"not-scaled", "the scores are not multiplied by the scale, 1 / sqrt(head_dim)", unscaled, 0},
+    {"scaled-twice", "the scores are multiplied by the scale twice", scaled_twice, 0},
+    {"base-2",
+     "the exponentials have base 2: exp2f(x) is e^x only when x has been multiplied by log2(e)",
+     base_2, 0},
+    {"no-softmax", "V is multiplied with the scores themselves, not with their softmax",
+     without_softmax, 0},
+    {"kv-head",
+     "heads read the wrong head of K and V: neighbouring heads share one, head h reads h / (heads "
+     "/ kv_heads)",
+     alternate_kv_head, 0},
+    {"first-kv-head", "every head reads K and V of the first head: their offset is missing",
+     first_kv_head, 0},
+    {"not-causal", "the causal mask is not applied: queries see keys that come after them",
+     not_causal, 0},
+    {"causal-top-left",
+     "the causal mask begins at the first query and key; it must end with the last ones: query i "
+     "sees key j when j <= i + seq_kv - seq_q",
+     causal_from_the_top, 0},
+    {"causal-too-few", "the causal mask hides one key too many: a query sees its own position",
+     causal_without_itself, 0},
+    {"causal-too-many", "the causal mask shows one key too many", causal_one_too_many, 0},
+    {"keys-not-masked", "one key past the end counts, with a score of 0", padded, 1},
+    TILES("keys-not-masked", not_masked, padded),
+    {"keys-not-masked", not_masked, padded, 128},
+    {"V-is-K", "K is read where V should be", keys_as_values, 0},
+    NOT_RESCALED("sum-not-rescaled", "the sum so far, l,", sum_not_rescaled),
+    NOT_RESCALED("output-not-rescaled", "the output so far", output_not_rescaled),
+    NOT_RESCALED("not-rescaled", "what was summed so far, l and O,", nothing_rescaled),
+    {0},
+};
+
+static const struct mistakes mistakes = {
+    .list = mistake_list, .terms = terms, .term = "keys", .partial = partial};
+
 const struct problem attention_problem = {
     .name = "attention",
     .sizes = size_options,
@@ -548,5 +731,5 @@ const struct problem attention_problem = {
     .flops = flops,
     .compulsory_bytes = compulsory_bytes,
     .run = run,
-    .mistakes = &attention_mistakes,
+    .mistakes = &mistakes,
 };

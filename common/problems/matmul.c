@@ -92,29 +92,45 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
     input_matrix(host[1], K, N, kind_B, seed, 1);
 }
 
-/* The rounding errors of a sum of products are measured in the sum of their magnitudes. */
-static void reference(const long long sizes[MAX_SIZES], const void *const *host, const size_t *row,
-                      size_t count, double *const *value, double *const *scale)
-{
-    const size_t N = (size_t)sizes[MATMUL_N], K = (size_t)sizes[MATMUL_K];
-    for (size_t i = 0; i < count; i++) {
-        const float *A = (const float *)host[0] + row[i] * K;
-        const float *B = host[1];
-        double *C = value[0] + i * N, *magnitude = scale[0] + i * N;
+/* Where the elements of A and B are: A[row * a_row + k * a_k] and B[k * b_k + col * b_col]. */
+struct strides {
+    size_t a_row, a_k, b_k, b_col;
+};
 
+static struct strides strides_of(const long long sizes[MAX_SIZES])
+{
+    return (struct strides){(size_t)sizes[MATMUL_K], 1, (size_t)sizes[MATMUL_N], 1};
+}
+
+/* A row of C from terms begin .. end - 1. The rounding errors of a sum of products are measured in
+ * the sum of their magnitudes, where that is asked for. */
+static void product(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
+                    struct strides at, size_t begin, size_t end, double *C, double *magnitude)
+{
+    const size_t N = (size_t)sizes[MATMUL_N];
+    const float *A = host[0], *B = host[1];
+    for (size_t col = 0; col < N; col++)
+        C[col] = 0.0;
+    for (size_t col = 0; magnitude && col < N; col++)
+        magnitude[col] = FLT_MIN;
+    for (size_t k = begin; k < end; k++) {
+        const double a = A[row * at.a_row + k * at.a_k];
         for (size_t col = 0; col < N; col++) {
-            C[col] = 0.0;
-            magnitude[col] = FLT_MIN;
-        }
-        for (size_t k = 0; k < K; k++) {
-            const double a = A[k];
-            for (size_t col = 0; col < N; col++) {
-                const double product = a * B[k * N + col];
-                C[col] += product;
-                magnitude[col] += fabs(product);
-            }
+            const double term = a * B[k * at.b_k + col * at.b_col];
+            C[col] += term;
+            if (magnitude)
+                magnitude[col] += fabs(term);
         }
     }
+}
+
+static void reference(const long long sizes[MAX_SIZES], const void *const *host,
+                      const struct row_list *rows, double *const *value, double *const *scale)
+{
+    const size_t N = (size_t)sizes[MATMUL_N], K = (size_t)sizes[MATMUL_K];
+    for (size_t i = 0; i < rows[0].count; i++)
+        product(sizes, host, rows[0].row[i], strides_of(sizes), 0, K, value[0] + i * N,
+                scale[0] + i * N);
 }
 
 static double reference_cost(const long long sizes[MAX_SIZES])
@@ -147,6 +163,68 @@ static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SI
                       (int)sizes[MATMUL_M], (int)sizes[MATMUL_N], (int)sizes[MATMUL_K], stream);
 }
 
+/* ---- Mistakes ---- */
+
+static size_t terms(const long long *sizes)
+{
+    return (size_t)sizes[MATMUL_K];
+}
+
+static void partial(const struct mistaken_row *r, size_t begin, size_t end)
+{
+    product(r->sizes, r->host, r->row, strides_of(r->sizes), begin, end, r->value, NULL);
+}
+
+/* False where the strides leave the arrays. */
+static bool strided(const struct mistaken_row *r, struct strides at)
+{
+    const size_t M = (size_t)r->sizes[MATMUL_M], N = (size_t)r->sizes[MATMUL_N],
+                 K = (size_t)r->sizes[MATMUL_K];
+    if (K == 0 || (M - 1) * at.a_row + (K - 1) * at.a_k >= M * K ||
+        (K - 1) * at.b_k + (N - 1) * at.b_col >= K * N)
+        return false;
+    product(r->sizes, r->host, r->row, at, 0, K, r->value, NULL);
+    return true;
+}
+
+/* A kernel whose strides, `at`, differ from the right ones. */
+#define STRIDED(name, change)                                                                      \
+    static bool name(const struct mistaken_row *r)                                                 \
+    {                                                                                              \
+        const size_t M = (size_t)r->sizes[MATMUL_M], N = (size_t)r->sizes[MATMUL_N],               \
+                     K = (size_t)r->sizes[MATMUL_K];                                               \
+        struct strides at = strides_of(r->sizes);                                                  \
+        (void)M, (void)N, (void)K;                                                                 \
+        change;                                                                                    \
+        return strided(r, at);                                                                     \
+    }
+STRIDED(A_transposed, (at.a_row = 1, at.a_k = M))
+STRIDED(B_transposed, (at.b_k = 1, at.b_col = K))
+STRIDED(both_transposed, (at.a_row = 1, at.a_k = M, at.b_k = 1, at.b_col = K))
+STRIDED(A_strided_by_N, at.a_row = N)
+STRIDED(B_strided_by_K, at.b_k = K)
+
+static const struct mistake mistake_list[] = {
+    {"B-transposed",
+     "B is read as if it were transposed: element (k, col) is B[k * N + col], not B[col * K + k]",
+     B_transposed, 0},
+    {"A-transposed",
+     "A is read as if it were transposed: element (row, k) is A[row * K + k], not A[k * M + row]",
+     A_transposed, 0},
+    {"both-transposed",
+     "A and B are both read as if they were transposed: A[row * K + k] and B[k * N + col] are "
+     "right",
+     both_transposed, 0},
+    {"A-stride", "rows of A are taken to be N elements long; they have K: A[row * K + k]",
+     A_strided_by_N, 0},
+    {"B-stride", "rows of B are taken to be K elements long; they have N: B[k * N + col]",
+     B_strided_by_K, 0},
+    {0},
+};
+
+static const struct mistakes mistakes = {
+    .list = mistake_list, .terms = terms, .term = "products", .partial = partial};
+
 const struct problem matmul_problem = {
     .name = "matmul",
     .sizes = size_options,
@@ -160,5 +238,5 @@ const struct problem matmul_problem = {
     .flops = flops,
     .compulsory_bytes = compulsory_bytes,
     .run = run,
-    .mistakes = &matmul_mistakes,
+    .mistakes = &mistakes,
 };

@@ -58,6 +58,23 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
     input_matrix(host[0], (size_t)sizes[SOFTMAX_ROWS], (size_t)sizes[SOFTMAX_COLS], kind, seed, 0);
 }
 
+struct statistics {
+    double m, l;
+};
+
+/* The maximum, and the sum of the exponentials, of elements begin, begin + step, ... below end, in
+ * powers of e^log_base. */
+static struct statistics statistics_of(const float *input, size_t begin, size_t end, size_t step,
+                                       double log_base)
+{
+    struct statistics s = {-INFINITY, 0.0};
+    for (size_t i = begin; i < end; i += step)
+        s.m = fmax(s.m, input[i]);
+    for (size_t i = begin; i < end; i += step)
+        s.l += exp((input[i] - s.m) * log_base);
+    return s;
+}
+
 /*
  * A rounding of x - m, half an ulp of a number of that size, is a relative error of the
  * exponential: hence the factor 1 + |x - m|. FLT_MIN stands for the fixed spacing of the results
@@ -65,26 +82,21 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
  */
 static void reference_row(const float *input, size_t cols, double *value, double *scale)
 {
-    double m = -INFINITY;
-    for (size_t col = 0; col < cols; col++)
-        m = fmax(m, input[col]);
-    double l = 0.0;
-    for (size_t col = 0; col < cols; col++)
-        l += exp(input[col] - m);
+    const struct statistics s = statistics_of(input, 0, cols, 1, 1.0);
     for (size_t col = 0; col < cols; col++) {
-        const double distance = m - input[col];
-        const double output = exp(-distance) / l;
+        const double distance = s.m - input[col];
+        const double output = exp(-distance) / s.l;
         value[col] = output;
         scale[col] = (output > 0.0 ? output * (1.0 + distance) : 0.0) + FLT_MIN;
     }
 }
 
-static void reference(const long long sizes[MAX_SIZES], const void *const *host, const size_t *row,
-                      size_t count, double *const *value, double *const *scale)
+static void reference(const long long sizes[MAX_SIZES], const void *const *host,
+                      const struct row_list *rows, double *const *value, double *const *scale)
 {
     const size_t cols = (size_t)sizes[SOFTMAX_COLS];
-    for (size_t i = 0; i < count; i++)
-        reference_row((const float *)host[0] + row[i] * cols, cols, value[0] + i * cols,
+    for (size_t i = 0; i < rows[0].count; i++)
+        reference_row((const float *)host[0] + rows[0].row[i] * cols, cols, value[0] + i * cols,
                       scale[0] + i * cols);
 }
 
@@ -119,6 +131,109 @@ static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SI
                        (int)sizes[SOFTMAX_ROWS], (int)sizes[SOFTMAX_COLS], stream);
 }
 
+/* ---- Mistakes ---- */
+
+static size_t columns(const struct mistaken_row *r)
+{
+    return (size_t)r->sizes[SOFTMAX_COLS];
+}
+
+static const float *row_of(const struct mistaken_row *r)
+{
+    return (const float *)r->host[0] + r->row * columns(r);
+}
+
+/* With the maximum and the sum of columns begin .. end - 1. */
+static bool normalise(const struct mistaken_row *r, size_t begin, size_t end, double log_base)
+{
+    const float *input = row_of(r);
+    const struct statistics s = statistics_of(input, begin, end, 1, log_base);
+    for (size_t col = 0; col < columns(r); col++)
+        r->value[col] = exp((input[col] - s.m) * log_base) / s.l;
+    return true;
+}
+
+static size_t terms(const long long *sizes)
+{
+    return (size_t)sizes[SOFTMAX_COLS];
+}
+
+static void partial(const struct mistaken_row *r, size_t begin, size_t end)
+{
+    normalise(r, begin, end, 1.0);
+}
+
+static bool base_2(const struct mistaken_row *r)
+{
+    return normalise(r, 0, columns(r), M_LN2);
+}
+
+static bool undivided(const struct mistaken_row *r)
+{
+    const size_t cols = columns(r);
+    const float *input = row_of(r);
+    const double m = statistics_of(input, 0, cols, 1, 1.0).m;
+    for (size_t col = 0; col < cols; col++)
+        r->value[col] = exp(input[col] - m);
+    return true;
+}
+
+/* The logarithm of the right result. */
+static bool logarithm(const struct mistaken_row *r)
+{
+    const size_t cols = columns(r);
+    normalise(r, 0, cols, 1.0);
+    for (size_t col = 0; col < cols; col++)
+        r->value[col] = log(r->value[col]);
+    return true;
+}
+
+/* Every column sums to 1, not every row. */
+static bool of_columns(const struct mistaken_row *r)
+{
+    const size_t rows = (size_t)r->sizes[SOFTMAX_ROWS], cols = columns(r);
+    const float *input = r->host[0];
+    for (size_t col = 0; col < cols; col++) {
+        const struct statistics s = statistics_of(input, col, rows * cols, cols, 1.0);
+        r->value[col] = exp(input[r->row * cols + col] - s.m) / s.l;
+    }
+    return rows > 1;
+}
+
+/* Lane i of `tile` takes columns i, i + tile, ..., and knows no others. */
+static bool of_lanes(const struct mistaken_row *r)
+{
+    const size_t cols = columns(r);
+    const float *input = row_of(r);
+    for (size_t lane = 0; lane < r->tile && lane < cols; lane++) {
+        const struct statistics s = statistics_of(input, lane, cols, r->tile, 1.0);
+        for (size_t col = lane; col < cols; col += r->tile)
+            r->value[col] = exp(input[col] - s.m) / s.l;
+    }
+    return true;
+}
+
+static const struct mistake mistake_list[] = {
+    {"not-divided",
+     "each result is e^(x - m) without the division by the row's sum: divide by l when it is "
+     "complete",
+     undivided, 0},
+    {"base-2",
+     "the exponentials have base 2: exp2f(x) is e^x only when x has been multiplied by log2(e)",
+     base_2, 0},
+    {"wrong-axis", "columns are normalised instead of rows: the elements of a row sum to 1",
+     of_columns, 0},
+    {"logarithm", "each result is the logarithm of what it should be: the exponential is missing",
+     logarithm, 0},
+    {"lanes-not-merged",
+     "the lanes of a warp are not merged: each divides by the sum of its own columns, every 32nd",
+     of_lanes, 32},
+    {0},
+};
+
+static const struct mistakes mistakes = {
+    .list = mistake_list, .terms = terms, .term = "columns", .partial = partial};
+
 const struct problem softmax_problem = {
     .name = "softmax",
     .sizes = size_options,
@@ -132,5 +247,5 @@ const struct problem softmax_problem = {
     .flops = flops,
     .compulsory_bytes = compulsory_bytes,
     .run = run,
-    .mistakes = &softmax_mistakes,
+    .mistakes = &mistakes,
 };

@@ -46,9 +46,10 @@ static struct explanation explanation_of(const struct problem *problem, const st
     planted = mistake;
     struct trial trial = ladder_trial(problem, sizes, inputs, 3, 0);
     const struct verdict verdict = trial_run(&trial, kernel);
-    trial_destroy(&trial);
     cr_expect((verdict.status == VERDICT_PASS) == now("sound"), "%s: %s", mistake, verdict.reason);
-    return verdict.explanation;
+    const struct explanation none = {0}, e = verdict.explanation ? *verdict.explanation : none;
+    trial_destroy(&trial);
+    return e;
 }
 
 static void expect(const struct problem *problem, const struct kernel *kernel,

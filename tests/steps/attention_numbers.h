@@ -165,13 +165,13 @@ static inline void check_LSE_is_optional(const struct attention_kernel *table,
         struct attention call = call_on(&trial);
         call.LSE = NULL;
         EACH_KERNEL (row, table) {
-            struct verdict verdict = {.bound = attention_problem.bound(trial.sizes)};
+            struct comparison comparison = {.bound = attention_problem.bound(trial.sizes)};
             cr_assert(trial_poison(&trial, NULL) == cudaSuccess);
             run_both(row, &trial, &call);
-            check_compare(&verdict, O, trial.host[O_AT], 0, O->rows * O->cols, trial.value[O_AT],
+            check_compare(&comparison, O, trial.host[O_AT], 0, O->rows * O->cols, trial.value[O_AT],
                           trial.scale[O_AT]);
-            cr_expect(verdict.status != VERDICT_FAIL, "%s: with LSE null, case %zu: %s",
-                      row->about.name, i, verdict.reason);
+            cr_expect(!comparison.wrong, "%s: with LSE null, case %zu: %s", row->about.name, i,
+                      comparison.first);
             for (size_t query = 0; query < O->rows; query++)
                 cr_assert(check_is_poison(trial.host[LSE_AT], TENSOR_F32, query, LSE_AT),
                           "%s: wrote LSE[%zu] although LSE is null", row->about.name, query);
@@ -215,13 +215,13 @@ static inline void check_any_scale(const struct attention_kernel *table, enum te
         call.Q = plain.device[Q_AT].data;
         call.scale = scale[i];
         EACH_KERNEL (row, table) {
-            struct verdict verdict = {.bound = attention_problem.bound(scaled.sizes)};
+            struct comparison comparison = {.bound = attention_problem.bound(scaled.sizes)};
             if (scale[i] <= 0.0f && row->positive_scale)
                 continue;
             run_both(row, &scaled, &call);
-            trial_compare(&scaled, &verdict);
-            cr_expect(verdict.status != VERDICT_FAIL, "%s: scale %g: %s", row->about.name,
-                      (double)scale[i], verdict.reason);
+            trial_compare(&scaled, &comparison);
+            cr_expect(!comparison.wrong, "%s: scale %g: %s", row->about.name, (double)scale[i],
+                      comparison.first);
         }
         trial_destroy(&scaled);
     }

@@ -235,11 +235,11 @@ TEST(matrices, special_values_of_the_reference)
     const void *inputs[] = {row};
     double result[3], error_scale[3];
     double *value = result, *scale = error_scale;
-    softmax_problem.reference(sizes, inputs, (const size_t[]){0}, 1, &value, &scale);
+    ladder_reference(&softmax_problem, sizes, inputs, 0, &value, &scale);
     cr_expect(result[0] == 0.0 && result[1] == 0.5 && result[2] == 0.5);
     cr_expect(error_scale[0] == (double)FLT_MIN && error_scale[1] == 0.5 + (double)FLT_MIN);
     for (size_t r = 1; r < 4; r++) {
-        softmax_problem.reference(sizes, inputs, &r, 1, &value, &scale);
+        ladder_reference(&softmax_problem, sizes, inputs, r, &value, &scale);
         for (int col = 0; col < 3; col++)
             cr_expect(isnan(result[col]), "row %zu, column %d is %g", r, col, result[col]);
     }

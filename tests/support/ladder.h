@@ -28,6 +28,11 @@
 struct trial ladder_trial(const struct problem *problem, const long long *sizes,
                           enum input_kind kind, uint64_t seed, size_t offset);
 
+/* The reference of one row of each output. */
+void ladder_reference(const struct problem *problem, const long long *sizes,
+                      const void *const *host, size_t row, double *const *value,
+                      double *const *scale);
+
 /* Whether this kernel is to be tested, whatever the device. */
 bool ladder_wants(const struct kernel *kernel);
 

@@ -112,7 +112,7 @@ SECRET = "sizes-are-told-here"
 CHEATS = {
     "exit(0)": (in_launcher("exit(0);", "#include <stdlib.h>\n"), "uses exit"),
     "reading the seed": (in_launcher('if (getenv("LAB_SEED")) return cudaSuccess;', "#include <stdlib.h>\n"), "uses getenv"),
-    "calling the reference": (without_launch("matmul_problem.reference(0, 0, 0, 0, 0, 0);"), "uses matmul_problem"),
+    "calling the reference": (without_launch("matmul_problem.reference(0, 0, 0, 0, 0);"), "uses matmul_problem"),
     "cudaMemcpy": (in_launcher("float a; cudaMemcpy(&a, A, 4, cudaMemcpyDeviceToHost);"), "uses cudaMemcpy"),
     "copying a symbol": (in_launcher("float a; cudaMemcpyFromSymbol(&a, x, 4);", "#include <cuda_runtime.h>\n"
                                      "__device__ float x;\n"), "uses cudaMemcpyFromSymbol"),

@@ -43,9 +43,9 @@ static struct {
     struct lab_request request;
     /* the request file as written: what the answer's images are compared with */
     unsigned char *file;
+    /* of each output: the rows that are compared, and what they should be */
+    struct row_list rows[MAX_TENSORS];
     double *value[MAX_TENSORS], *scale[MAX_TENSORS];
-    /* every stride-th row is compared, and the last: 1 unless the reference would take too long */
-    size_t stride;
 } now;
 
 /* The beginning of a line of JSON; the reason may hold anything. */
@@ -95,9 +95,18 @@ static void lay_out(size_t offset, size_t workspace)
     request->total = end;
 }
 
-static bool compared(size_t row)
+/* Every stride-th row of an output, and the last: all unless the reference would take too long. */
+static void choose_rows(int t)
 {
-    return row % now.stride == 0 || row + 1 == now.tensors[now.inputs].rows;
+    const double budget = 5e8; /* multiply-adds */
+    const size_t rows = now.tensors[t].rows;
+    const double cost = (double)rows * now.problem->reference_cost(now.request.sizes);
+    const size_t stride = 1 + (size_t)(cost / budget);
+    struct row_list *list = &now.rows[t];
+    list->row = malloc((rows + 1) * sizeof *list->row);
+    for (size_t row = 0; row < rows; row++)
+        if (row % stride == 0 || row + 1 == rows)
+            list->row[list->count++] = row;
 }
 
 static void set_case(char *text)
@@ -108,6 +117,7 @@ static void set_case(char *text)
     int read = 0;
     enum input_kind kind;
     for (int t = 0; t < MAX_TENSORS; t++) {
+        free(now.rows[t].row);
         free(now.value[t]);
         free(now.scale[t]);
     }
@@ -146,26 +156,15 @@ static void set_case(char *text)
     void *host[MAX_TENSORS] = {NULL};
     for (int t = 0; t < now.count; t++)
         host[t] = malloc(tensor_bytes(&now.tensors[t]) + 1);
-    now.problem->inputs(now.request.sizes, kind, now.seed, host);
+    problem_inputs(now.problem, now.request.sizes, kind, now.seed, host);
     for (int t = now.inputs; t < now.count; t++) {
-        const size_t elements = now.tensors[t].rows * now.tensors[t].cols;
+        choose_rows(t);
+        const size_t elements = now.rows[t].count * now.tensors[t].cols;
         now.value[t] = malloc((elements + 1) * sizeof(double));
         now.scale[t] = malloc((elements + 1) * sizeof(double));
     }
-    const double budget = 5e8; /* multiply-adds */
-    const size_t rows = now.tensors[now.inputs].rows;
-    now.stride =
-        1 + (size_t)((double)rows * now.problem->reference_cost(now.request.sizes) / budget);
-    for (size_t row = 0; row < rows; row++) {
-        if (!compared(row))
-            continue;
-        double *value[MAX_TENSORS], *scale[MAX_TENSORS];
-        for (int t = now.inputs; t < now.count; t++) {
-            value[t - now.inputs] = now.value[t] + row * now.tensors[t].cols;
-            scale[t - now.inputs] = now.scale[t] + row * now.tensors[t].cols;
-        }
-        now.problem->reference(now.request.sizes, (const void *const *)host, &row, 1, value, scale);
-    }
+    now.problem->reference(now.request.sizes, (const void *const *)host, now.rows + now.inputs,
+                           now.value + now.inputs, now.scale + now.inputs);
 
     /* The largest workspace that a request may offer has to fit: it is laid out again for each. */
     lay_out(offset, 0);
@@ -287,23 +286,26 @@ static bool outputs_right(const unsigned char *file, char *what, size_t size, ch
         const unsigned char *data = file + now.request.image[t] + now.request.data[t];
         const size_t bytes = tensor_element_bytes(tensor->type);
         struct places unwritten = {0}, wrong = {0};
-        struct verdict verdict = {.status = VERDICT_PASS, .bound = bound};
-        size_t nans = 0;
-        for (size_t row = 0; row < tensor->rows; row++)
+        const struct row_list *rows = &now.rows[t];
+        struct comparison first = {0};
+        size_t nans = 0, compared = 0; /* rows */
+        for (size_t row = 0; row < tensor->rows; row++) {
+            const bool compares = compared < rows->count && rows->row[compared] == row;
             for (size_t col = 0; col < tensor->cols; col++) {
-                const size_t i = row * tensor->cols + col;
-                struct verdict one = {.status = VERDICT_PASS, .bound = bound};
+                const size_t i = row * tensor->cols + col, at = compared * tensor->cols + col;
+                struct comparison one = {.bound = bound};
                 note(&unwritten, untouched(data + i * bytes, bytes), row, col);
-                if (!compared(row))
+                if (!compares)
                     continue;
-                check_compare(&one, tensor, data, i, 1, now.value[t] + i, now.scale[t] + i);
-                note(&wrong, one.status != VERDICT_PASS, row, col);
-                nans +=
-                    one.status != VERDICT_PASS && !isfinite(tensor_element(data, tensor->type, i));
-                if (one.status != VERDICT_PASS && verdict.status == VERDICT_PASS)
-                    verdict = one;
+                check_compare(&one, tensor, data, i, 1, now.value[t] + at, now.scale[t] + at);
+                note(&wrong, one.wrong, row, col);
+                nans += one.wrong && !isfinite(tensor_element(data, tensor->type, i));
+                if (one.wrong && !first.wrong)
+                    first = one;
             }
-        snprintf(reason, reason_size, "%s: %s", tensor->name, verdict.reason);
+            compared += compares;
+        }
+        snprintf(reason, reason_size, "%s: %s", tensor->name, first.first);
         if (unwritten.found > 0)
             snprintf(what, size, "elements of the output %s were never written, %s", tensor->name,
                      described(&unwritten, tensor));
