@@ -5,7 +5,8 @@
     common/tools/ladder.py --diff KERNEL STEP ...   what KERNEL adds (+) and removes (-); with --code no comments
 
 A step's rungs and their order are the rows of its NN_step.h. A rung's code is its .cu file and those of its
-step's .cuh files that the rung before it does not include, without their cost formulas: these are the table's.
+step's .cuh files, in whichever of its folders, that the rung before it does not include, without their cost formulas: these
+are the table's.
 
 A line of code is a statement: comments, blank lines and line breaks do not count, whatever a formatter makes of them.
 `for (...) {`, `}`, `} else {`, `if (...)` without a brace, `template <...>` and a preprocessor line are a statement each,
@@ -17,14 +18,11 @@ import argparse
 import collections
 import functools
 import json
-import pathlib
 import re
 import subprocess
 import sys
 
-from source import COMMENT_OR_STRING, DIRECTIVE, STRING, comments, without_comments
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from source import COMMENT_OR_STRING, DIRECTIVE, ROOT, STRING, closure, comments, without_comments
 
 MOST_ADDED = 40
 # A rung marked `begins` starts a new machine or algorithm: its lesson walks through the file instead of showing a diff.
@@ -52,7 +50,8 @@ class Statement:
     """A statement, or a comment that has its lines for itself and counts for none."""
 
     def __init__(self, source, tokens, begin, end, columns):
-        self.key = tuple(tokens)
+        # A header is the same wherever it is included from.
+        self.key = tuple(re.sub(r'^"[\w./]*/', '"', token) for token in tokens) if tokens[:1] == ["#include"] else tuple(tokens)
         self.begin, self.columns = begin, columns
         self.leads = not without_comments(source[:begin]).strip()  # nothing but comments stands before it
         self.text = " ".join(without_comments(source[begin:end]).split())
@@ -194,16 +193,7 @@ class Rung:
 
     def headers(self):
         """The step's own headers that its file includes, in the order in which the compiler meets them."""
-        found = []
-
-        def visit(path):
-            for name in re.findall(r'^#include "(\w+\.cuh)"', path.read_text(encoding="utf-8"), re.MULTILINE):
-                header = path.with_name(name)
-                if header.exists() and header not in found:
-                    visit(header)
-                    found.append(header)
-        visit(self.path)
-        return found
+        return closure(self.path, lambda header: header.suffix == ".cuh" and header.is_relative_to(ROOT / self.step))
 
     def lines(self):
         """How many lines of code the rung is, with all that it includes of its step's."""

@@ -1,14 +1,21 @@
-"""Reading C, C++ and CUDA as text: where comments and strings are, what the tokens are, where a bracket ends.
+"""Reading C, C++ and CUDA as text: where comments and strings are, what the tokens are, where a bracket ends, which files a
+source is made of.
 
 Every tool that looks into a source does it with these. Python's standard library suffices.
 """
+import functools
+import pathlib
 import re
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LADDERS = ("", "limit/", "hopper/", "decode/", "backward/")  # the folders of a step's ladders; the core's is the step's own
 
 STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
 DIRECTIVE = r"(?<![^\n])[ \t]*#(?:\\\n|[^\n])*"  # a line of the preprocessor with those that continue it
 NUMBER = r"\.?\d(?:[eE][+-]|[\w.])*"
 OPERATORS = r"<<<|>>>|<<=|>>=|->|\+\+|--|::|<<|>>|[-+*/%&|^<>=!]=|&&|\|\|"
 TOKEN = re.compile(rf"{STRING}|{NUMBER}|\w+|{OPERATORS}|[^\w\s]")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 COMMENT_OR_STRING = re.compile(rf"{STRING}|/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
@@ -65,3 +72,40 @@ def behind(code, at):
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(code[at], 0)
         at += 1
     return at
+
+
+def of_steps(pattern, step="0?_*"):
+    """The files of steps whose names match, sorted: those of a step's own folder and of the folders of its ladders.
+
+    >>> [path.name for path in of_steps("*_sgemm.cu")], [path.name for path in of_steps("2_*.cu", "03_*")]
+    (['12_sgemm.cu'], ['2_online.cu'])
+    """
+    return sorted(path for ladder in LADDERS for path in ROOT.glob(f"{step}/{ladder}{pattern}"))
+
+
+def resolved(path, name):
+    """The file that a source includes as "name": beside it, or spelled from common/, from the root or from common/simt/."""
+    for folder in (path.parent, ROOT / "common", ROOT, ROOT / "common/simt"):
+        if (folder / name).is_file():
+            return (folder / name).resolve()
+    raise LookupError(f"{path.relative_to(ROOT)} includes {name}, which is nowhere")
+
+
+@functools.lru_cache(maxsize=None)
+def included(path):
+    """The project's files that a source itself includes, in its order."""
+    return [resolved(path, name) for name in INCLUDE.findall(without_comments(path.read_text("utf-8")))]
+
+
+def closure(path, enter=lambda header: True):
+    """All that a source includes at any depth, each after what it includes itself; those that `enter` refuses are left out."""
+    found, seen = [], {path}
+
+    def visit(source):
+        for header in included(source):
+            if header not in seen and enter(header):
+                seen.add(header)
+                visit(header)
+                found.append(header)
+    visit(path)
+    return found

@@ -12,8 +12,8 @@ import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 import lessons
+from source import ROOT, of_steps  # lessons has set its path
 
 # Of each problem: what a shape's size is, along a plot's x axis; the program's options for a shape's numbers.
 MATMUL, SOFTMAX = ("M = N = K", "m n k"), ("columns", "rows cols")
@@ -132,7 +132,7 @@ def table(step, runs):
     plots = [f"[{what}](../docs/results/{step}_{suffix}.svg)" for what, suffix in
              (("share of the best peer", "share"), ("roofline", "roofline"))]
     sustained = any(protocol == "sustained" for run in runs for _, protocol, _ in run.rows)
-    rungs = {path.stem.partition("_")[2] for path in (ROOT / step).glob("[0-9]*_*.cu")}
+    rungs = {path.stem.partition("_")[2] for path in of_steps("[0-9]*_*.cu", step)}
     gone = unique(name for run in runs for (_, _, name), row in run.rows.items() if row["role"] == "rung" and name not in rungs)
     text = lessons.paragraph(
         f"Measured by `make bench-{step[:2]}` on one {runs[0].comments['device']} ({details}): medians after a rest and with "

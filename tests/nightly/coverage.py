@@ -18,7 +18,7 @@ from pathlib import Path
 
 import mutants
 from mutants import ROOT, broken
-from source import tokens_of
+from source import of_steps, tokens_of
 
 OUT = ROOT / "build" / "coverage"
 LISTED = Path(__file__).resolve().with_name("coverage.txt")
@@ -140,17 +140,16 @@ def compile_kernel(counted, file):
 def count(step, pool):
     """{(kernel, loop): (entered, most turns)} over the step's tests, and the loops."""
     folder = next(ROOT.glob(f"{step}_*/main.c")).parent
-    kernels = [str(path.relative_to(ROOT)) for path in sorted(folder.glob("[0-9]*_*.cu"))]
+    kernels = [str(path.relative_to(ROOT)) for path in of_steps("[0-9]*_*.cu", folder.name)]
     counted = Counted(folder.name)
     counted.edits = [("common/device/tiles.cuh", None, "")]  # so that common/ is copied too
     counted.place = lambda *_: (0, 0)
     broken.copy_sources(counted)
-    headers = sorted({header for kernel in kernels for header in mutants.includes(ROOT / kernel)
-                      if header.endswith(".cuh") and header != "common/device/gpu/ptx.cuh"})
+    headers = sorted({header for kernel in kernels for header in mutants.device_headers(ROOT / kernel)})
     for file in (*headers, *kernels):
         counted.wrap(file)
     made = dict(zip(kernels, pool.map(lambda file: compile_kernel(counted, file), kernels)))
-    for test in sorted(path.stem for path in (ROOT / "tests").glob(f"test_{step}*.c")):
+    for test in sorted(path.stem for path in (ROOT / "tests/steps").glob(f"test_{step}*.c")):
         program = counted.folder / test
         broken.link_test(counted, "cpu", test, made, program)
         failed = mutants.run_test(program, [], 600, "--jobs", str(os.cpu_count()))

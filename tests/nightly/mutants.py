@@ -32,9 +32,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "common/tools/broken"))
 import broken  # noqa: E402  (its path is set above)
-from source import tokens_of, without_comments  # noqa: E402
+from source import ROOT, closure, of_steps, tokens_of, without_comments  # noqa: E402
 
-ROOT = broken.ROOT
 EQUIVALENT = Path(__file__).resolve().with_name("mutants.txt")
 OUT = ROOT / "build" / "mutants" / str(os.getpid())
 CPU_SECONDS = 20  # of one test; the slowest sound one takes half of that
@@ -258,18 +257,9 @@ def edits_of(source):
                         f"{tail} {head}"
 
 
-def includes(path, seen=None):
-    """The project's headers that a file includes, at any depth, as paths below the root."""
-    seen = set() if seen is None else seen
-    for name in re.findall(r'^#include "([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE):
-        for header in (path.parent / name, ROOT / "common" / name, ROOT / name):
-            if header.exists():
-                file = str(header.resolve().relative_to(ROOT))
-                if file not in seen:
-                    seen.add(file)
-                    includes(header, seen)
-                break
-    return seen
+def device_headers(path):
+    """The headers with device code that a kernel's file includes, as paths below the root."""
+    return [str(header.relative_to(ROOT)) for header in closure(path) if header.suffix == ".cuh"]
 
 
 def kernel_named(file):
@@ -282,14 +272,14 @@ def kernels_in(file):
         return [kernel_named(file)]
     functions = re.findall(r'^extern "C" \w+ (\w+)', (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
     calls = re.compile(rf"\b(?:{'|'.join(functions)})\(")
-    return [kernel_named(path) for path in sorted((ROOT / file).parent.glob("[0-9]*_*.cu"))
+    return [kernel_named(path) for path in of_steps("[0-9]*_*.cu", file.split("/")[0])
             if calls.search(path.read_text(encoding="utf-8"))]
 
 
 def mutants(steps, kernels):
     """Every fault of these steps, that of a header once for all kernels that include it."""
     found = []
-    files = sorted(path for step in steps for path in ROOT.glob(f"{step}_*/*.cu"))
+    files = [path for step in sorted(steps) for path in of_steps("*.cu", f"{step}_*")]
     unknown = set(kernels) - {name for path in files for name in kernels_in(path.relative_to(ROOT))}
     if unknown:
         raise broken.Broken(f"there is no kernel {sorted(unknown)[0]}")
@@ -298,9 +288,8 @@ def mutants(steps, kernels):
         file = str(path.relative_to(ROOT))
         if not kernels or set(kernels) & set(kernels_in(file)):
             users[file].append(file)
-            for header in includes(path):
-                if header.endswith(".cuh") and header != "common/device/gpu/ptx.cuh":  # tests/ptx/test_ptx.c is for that one
-                    users[header].append(file)
+            for header in device_headers(path):
+                users[header].append(file)
     for file in sorted(users):
         source = (ROOT / file).read_text(encoding="utf-8")
         seen = collections.Counter()
@@ -384,8 +373,7 @@ def run_test(program, kernels, cpu_seconds, *arguments):
 
 def variants(file):
     """The tests' own compilation of the same source with other tiles: (source or None, the names of its rows)."""
-    number = file.split("_")[0]
-    source = ROOT / "tests" / f"tiles_{number}.cu"
+    source = ROOT / "tests/steps" / f"tiles_{file[:2]}.cu"
     if not source.exists():
         return None, []
     text = source.read_text(encoding="utf-8")
@@ -400,7 +388,7 @@ def test_program(mutant, backend, test):
     made = {mutant.compiled: directory / f"{backend}.o"}
     tiles, _ = variants(mutant.compiled)
     if tiles:
-        made[f"tests/{tiles.name}"] = directory / f"{backend}_tiles.o"
+        made[f"tests/steps/{tiles.name}"] = directory / f"{backend}_tiles.o"
     program = directory / f"{backend}_{test}"
     broken.link_test(mutant, backend, test, made, program)
     return program
@@ -442,7 +430,7 @@ SOUND = {}  # (build, test program, kernels, test): what the sound kernels say t
 
 def killed_by(mutant, backend, names):
     """The first of the step's tests that fails on the fault and passes on the sound kernel, or None."""
-    for test in sorted(path.stem for path in (ROOT / "tests").glob(f"test_{mutant.step[:2]}*.c")):
+    for test in sorted(path.stem for path in (ROOT / "tests/steps").glob(f"test_{mutant.step[:2]}*.c")):
         failed = run_test(test_program(mutant, backend, test), names, CPU_SECONDS)
         if not failed:
             continue

@@ -106,7 +106,7 @@ def compare(text, expressions, answer, kernels):
 
 def edit(step, line, edits, number):
     """The step's checked program with the change made in a copy, and those of the lines before in the same file."""
-    match = re.fullmatch(r"(?P<file>[\w.]+)(?: for (?P<compile>[\w.]+))?: (?P<old>.+) => (?P<new>.*)", line)
+    match = re.fullmatch(r"(?P<file>[\w./]+)(?: for (?P<compile>[\w./]+))?: (?P<old>.+) => (?P<new>.*)", line)
     if not match:
         raise Wrong(f"edit {line}: not FILE: OLD => NEW")
     file = f"{step}/{match['file']}"
@@ -143,7 +143,7 @@ def prove(step, fold, number):
             ways.add("fault")
         elif what == "test":
             suite, _, name = rest.partition("/")
-            if f"TEST({suite}, {name})" not in (ladder.ROOT / "tests" / f"test_{step[:2]}.c").read_text("utf-8"):
+            if f"TEST({suite}, {name})" not in (ladder.ROOT / "tests/steps" / f"test_{step[:2]}.c").read_text("utf-8"):
                 raise Wrong(f"there is no test {rest}")
             ways.add("test")
         elif what in ("explained", "unproved"):

@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "common/tools"))
+sys.path.insert(0, str(ROOT / "docs/make"))
 import lessons  # noqa: E402
 
 JOBS = 8  # programs at a time; ncu lets only one of them use the counters, the others check their results on the CPU

@@ -27,9 +27,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from source import TOKEN, behind, blanked, without_comments  # noqa: E402  (its path is set above)
+from source import ROOT, TOKEN, behind, blanked, of_steps, without_comments  # noqa: E402  (its path is set above)
 
-ROOT = Path(__file__).resolve().parents[3]
 FAULTS = ROOT / "tests/faults"
 OUT = ROOT / "build" / "broken"
 WORK = ROOT / "work" / "broken"
@@ -101,7 +100,7 @@ class Fault:
 
 def kernel_source(kernel):
     """The file of a kernel, or None where it is in a step that a copy of some of the steps has left out."""
-    sources = [source for source in ROOT.glob(f"0?_*/*_{kernel}.cu") if re.fullmatch(rf"\d+_{kernel}", source.stem)]
+    sources = [source for source in of_steps(f"*_{kernel}.cu") if re.fullmatch(rf"\d+_{kernel}", source.stem)]
     if len(sources) > 1:
         raise Broken(f"{kernel}: there are {len(sources)} kernels of this name")
     return str(sources[0].relative_to(ROOT)) if sources else None  # tests/rules.py looks for faults of no kernel
@@ -156,7 +155,7 @@ def read_faults(names=()):
     faults = sorted((fault for kernel, part in parts for fault in faults_in(kernel, part, usual)), key=lambda fault: fault.kernel)
     unknown = [name for name in names if not any(name in (f.name, str(f.exercise)) for f in faults)]
     if unknown:
-        raise Broken(f"there is no fault {unknown[0]}; `make broken-list` prints the exercises, common/tools/broken/ holds all")
+        raise Broken(f"there is no fault {unknown[0]}; `make broken-list` prints the exercises, tests/faults/ holds all")
     return [f for f in faults if not names or f.name in names or str(f.exercise) in names]
 
 
@@ -182,18 +181,19 @@ def planted(fault, file):
 
 def copy_sources(fault, keep=False):
     """
-    The step's sources with the fault in them, below the fault's own directory; from common/ the headers where it changes one.
-    With `keep` what is there already stays.
+    The step's sources with the fault in them, below the fault's own directory; where it changes a header of common/, those of
+    the same folder. With `keep` what is there already stays.
     """
     directory = fault.directory()
     if not keep:
         shutil.rmtree(directory, ignore_errors=True)
-    for folder in {fault.step, *(file.split("/")[0] for file, _, _ in fault.edits)}:
-        (directory / folder).mkdir(parents=True, exist_ok=True)
-        for source in (ROOT / folder).iterdir():
-            copy = directory / folder / source.name
-            if source.suffix in (".cu", ".cuh", ".c", ".h") and not (keep and copy.exists()):
-                copy.write_text(planted(fault, f"{folder}/{source.name}"), encoding="utf-8")
+    others = {(ROOT / file).parent for file, _, _ in fault.edits if file.startswith("common/")}
+    for source in (*of_steps("*.*", fault.step), *(source for folder in others for source in folder.iterdir())):
+        file = str(source.relative_to(ROOT))
+        copy = directory / file
+        if source.suffix in (".cu", ".cuh", ".c", ".h") and not (keep and copy.exists()):
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(planted(fault, file), encoding="utf-8")
 
 
 def compile_source(fault, backend, source, target, optimise="-O0", warnings=("-w",)):
@@ -219,17 +219,16 @@ def build(fault, backend):
     for old in (target, program):  # what was built before must not be taken for this
         old.unlink(missing_ok=True)
     compile_source(fault, backend, directory / fault.compiled, target)
-    sound = ROOT / "build" / backend / "obj" / (fault.compiled + ".o")
-    sources = [p for p in (ROOT / fault.step).iterdir() if p.suffix in (".c", ".cu")]
-    objects = [ROOT / "build" / backend / "obj" / fault.step / (p.name + ".o") for p in sources]
-    link(fault, backend, [target, *(o for o in objects if o != sound)], program)
+    sources = {str(path.relative_to(ROOT)) for pattern in ("*.c", "*.cu") for path in of_steps(pattern, fault.step)}
+    objects = [ROOT / "build" / backend / "obj" / f"{source}.o" for source in sorted(sources - {fault.compiled})]
+    link(fault, backend, [target, *objects], program)
     return program
 
 
 def link_test(fault, backend, test, made, program):
     """A test program of the step with the objects `made`, {source: object}, in the place of the sound ones."""
-    kernels = sorted([*ROOT.glob(f"{fault.step}/*.cu"), *ROOT.glob(f"tests/tiles_{fault.step[:2]}.cu")])
-    sources = [f"tests/{test}.c", "tests/support/ladder.c", *(str(path.relative_to(ROOT)) for path in kernels)]
+    kernels = [*of_steps("*.cu", fault.step), *ROOT.glob(f"tests/steps/tiles_{fault.step[:2]}.cu")]
+    sources = [f"tests/steps/{test}.c", "tests/support/ladder.c", *(str(path.relative_to(ROOT)) for path in kernels)]
     objects = ROOT / "build" / backend / "obj"
     link(fault, backend, [made.get(source, objects / f"{source}.o") for source in sources], program, ["-lcriterion"])
 
@@ -358,7 +357,7 @@ def forgotten(faults, pattern):
             gone = collections.Counter(pattern.findall(before)) - collections.Counter(pattern.findall(after))
             removed.update((file, begin + match.start()) for match in pattern.finditer(before) if match[0] in gone)
     found = []
-    for path in sorted([*ROOT.glob("0?_*/*.cu*"), ROOT / "common/device/vectors.cuh"]):
+    for path in (*of_steps("*.cu*"), ROOT / "common/device/vectors.cuh"):
         file = str(path.relative_to(ROOT))
         source = without_loops(without_comments(path.read_text(encoding="utf-8")))
         for match in pattern.finditer(source):
