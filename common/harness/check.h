@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a run left, and what it should be. Arrays are indexed by tensor. */
+/* What a run made of its inputs, and what it should have made. Arrays are indexed by tensor. */
 struct outputs {
     const struct problem *problem;
     const long long *sizes;
@@ -18,7 +18,7 @@ struct outputs {
     int tensor_count, input_count;
     const void *const *host; /* inputs as they were, outputs as they are */
     /* Of outputs alone: the rows that are looked at, and value and scale of the reference, each
-     * [row.count, cols]. */
+     * [rows[t].count, cols]. */
     const struct row_list *rows;
     double *const *value, *const *scale;
 };

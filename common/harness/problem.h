@@ -1,7 +1,7 @@
 /*
  * What the harness must know about a problem so that one driver can run, check, time and grade
- * every step. matmul.c, softmax.c and attention.c each fill in one `struct problem`; nothing else
- * differs between the steps.
+ * every step. Each file of problems/ fills in one `struct problem`; nothing else differs between
+ * the steps.
  */
 #ifndef COMMON_PROBLEM_H
 #define COMMON_PROBLEM_H

@@ -420,8 +420,8 @@ static void json_row(const struct request *request, const struct result *result,
     printf("}");
 }
 
-void report(const struct request *request, const char *device, const struct result *results,
-            size_t count)
+void report_results(const struct request *request, const char *device, const struct result *results,
+                    size_t count)
 {
     if (!request->json) {
         print_table(request, device, results, count);

@@ -22,8 +22,8 @@ struct result {
  * What the kernels did, in the order they ran: as JSON all of it, as a table what matters here and
  * fits 100 columns, or with --wide every column that has something in it.
  */
-void report(const struct request *request, const char *device, const struct result *results,
-            size_t count);
+void report_results(const struct request *request, const char *device, const struct result *results,
+                    size_t count);
 
 /* Names the kernel that is about to run on a terminal, on stderr; null wipes it away. */
 void report_running(const struct request *request, const struct kernel *kernel);

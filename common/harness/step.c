@@ -58,7 +58,7 @@ static enum step_status run_ladder(struct request *request, struct trial *trial,
                     result->verdict.reason);
         status = worse(status, result);
     }
-    report(request, device, results, count);
+    report_results(request, device, results, count);
     free(results);
     return status;
 }

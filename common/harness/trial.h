@@ -1,7 +1,7 @@
 /*
  * One trial: a problem of given sizes with fresh inputs, its reference, and guarded device memory,
- * on which any number of kernels are run and checked. The step programs, the tests and the
- * benchmarks all go through here.
+ * on which any number of kernels are run and checked. The step programs and the tests all go
+ * through here.
  */
 #ifndef COMMON_TRIAL_H
 #define COMMON_TRIAL_H
@@ -42,8 +42,9 @@ struct verdict {
     double error, bound; /* struct comparison's; pass is error <= bound */
     /* ||out - ref|| / ||ref|| over the finite checked elements of the first output */
     double relative_l2;
-    const char *reason;                    /* one line; empty for a pass */
-    const struct explanation *explanation; /* of wrong values; also at the end of the reason */
+    const char *reason; /* one line; empty for a pass */
+    /* Of wrong values, null where there are none; also at the end of the reason. */
+    const struct explanation *explanation;
 };
 
 struct trial {
