@@ -664,16 +664,90 @@ CONDITIONAL_TEST(simtcc, little_address_space_for_a_launch_put_off, on_cpu())
         "(ulimit -v 3000000; SIMT_ORDER=overlap timeout 20 ./idle)");
 }
 
-/* A program that does not ask hears at its end that a kernel failed; one that asks has heard. */
-CONDITIONAL_TEST(simtcc, tells_of_a_failed_kernel_at_exit, on_cpu())
+/* What nobody asks about is told at the end, with the kernel, its line and the numbers, and the
+ * exit status is not 0; what was fetched is told by the program alone. The checked build is quiet
+ * about the first two of what it knows better. */
+CONDITIONAL_TEST(simtcc, nothing_is_silent, on_cpu())
+{
+    static const struct {
+        const char *mistake;
+        int status;
+        const char *words;
+    } cases[] = {
+        {"b", 86, "kernel set, launched at mistakes_program.cu:29: a block of 2048 x 1 x 1"},
+        {"g", 86, "kernel set, launched at mistakes_program.cu:32: a grid of 0 x 1 x 1"},
+        {"d", 86, "mistakes_program.cu:35: 65536 bytes of dynamic shared memory"},
+        {"l", 86,
+         "mistakes_program.cu:38: a block of 128 threads; its __launch_bounds__ allows 64"},
+        {"n", 86, "null pointer"},
+        {"r", 86, "null pointer"},
+        {"h", 86, "host pointer"},
+        {"e", 86, "past the end of"},
+        {"c", 86, "host memory, but the copy's kind says device"},
+        {"a", 134, "a block of 2048 x 1 x 1"},
+        {"s", 0, ""},
+        {"u", 0, ""},
+        {"B", 0, "cudaErrorInvalidConfiguration"},
+        {"P", 0, "cudaErrorInvalidConfiguration"},
+        {"N", 0, "cudaErrorIllegalAddress"},
+    };
+    char said[4000], command[300];
+    const char *compile = "cd tests/simt && ../../common/simt/simtcc %s mistakes_program.cu -o "
+                          "../../build/cpu/tests/mistakes%s";
+    for (int checked = 0; checked < 2; checked++) {
+        snprintf(command, sizeof command, compile, checked ? "--check" : "", checked ? "_c" : "");
+        cr_assert_eq(run_command(command, said, sizeof said), 0, "%s", said);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            const bool reported = checked && cases[i].mistake[0] == 'N';
+            snprintf(command, sizeof command, "build/cpu/tests/mistakes%s %s; exit $?",
+                     checked ? "_c" : "", cases[i].mistake);
+            const int status = run_command(command, said, sizeof said);
+            cr_expect_eq(status, reported ? 86 : cases[i].status, "%s: %d, %s", command, status,
+                         said);
+            expect_said(said, cases[i].words);
+            const bool quiet = cases[i].status == 0 && !reported;
+            if (quiet && checked)
+                expect_said(said, "simt: 0 reports");
+            else if (quiet)
+                cr_expect_null(strstr(said, "simt:"), "%s: %s", command, said);
+        }
+    }
+    const char *other[][2] = {
+        {"SIMT_EXIT=0 build/cpu/tests/mistakes b", "0"},
+        {"SIMT_EXIT=7 build/cpu/tests/mistakes b", "7"},
+        {"SIMT_EXIT=x build/cpu/tests/mistakes s", "86"},
+        {"SIMT_ORDER=x build/cpu/tests/mistakes s", "86"},
+        {"SIMT_FAIL_LAUNCH=0 build/cpu/tests/mistakes s", "86"},
+        {"SIMT_FAIL_LAUNCH=1 build/cpu/tests/mistakes s", "86"},
+    };
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        snprintf(command, sizeof command, "%s; exit $?", other[i][0]);
+        const int status = run_command(command, said, sizeof said);
+        cr_expect_eq(status, atoi(other[i][1]), "%s: %d", command, status);
+        expect_said(said, "simt: ");
+    }
+}
+
+/* Of the project's own programs the environment's mistakes are 2, others 1. */
+CONDITIONAL_TEST(simtcc, status_of_own_programs, on_cpu())
+{
+    run_script("cp \"$root/tests/simt/mistakes_program.cu\" .; simtcc -c mistakes_program.cu; "
+               "g++ mistakes_program.o \"$root/build/simt/libsimt.a\" -pthread -ldl -o own; "
+               "./own s; ./own B; ./own b && exit 1; [ $? = 1 ]; ./own n && exit 1; [ $? = 1 ]; "
+               "SIMT_ORDER=x ./own s && exit 1; [ $? = 2 ]");
+}
+
+/* As nvcc does. */
+CONDITIONAL_TEST(simtcc, too_much_static_shared_memory, on_cpu())
 {
     const char *said = run_script(
-        "echo '__global__ void set(int *p) { *p = 1; } int main(int argc, char **) { "
-        "set<<<1, 1>>>(0); cudaDeviceSynchronize(); return argc > 1 ? !cudaGetLastError() : 0; "
-        "}' >set.cu; simtcc set.cu -o set; ./set; echo asked; ./set now");
-    const char *told = strstr(said, "simt: illegal address");
-    cr_expect(told && told < strstr(said, "asked"), "%s", said);
-    cr_expect_not(told && strstr(told + 1, "simt:"), "%s", said);
+        "printf 'template <int N> __global__ void tile(float *p)\n{ __shared__ float s[N], "
+        "t[2]; s[threadIdx.x] = t[0] = 1; __syncthreads(); p[0] = s[1] + t[1]; }\n"
+        "void run(float *p) { tile<12287><<<1, 1>>>(p); }\n' >large.cu; "
+        "sed s/12287/12286/ large.cu >small.cu; simtcc -c small.cu; simtcc --check -c small.cu; "
+        "for check in '' --check; do simtcc $check -c large.cu && exit 1; done; true");
+    expect_said(said, "large.cu:1: error: tile<12287>(float*) has 49156 bytes (0xc004) of static "
+                      "shared memory; a kernel has at most 49152 (0xc000)");
 }
 
 /* A program may bring a stub for a library that is not there. */

@@ -144,6 +144,8 @@ struct Translator {
     string launch_bounds = ""; /* of the kernel whose heading this is */
     string names = "";         /* calls that say what the kernels' parameters are called */
     std::set<string> kernels = {};
+    std::set<string> only_kernels = {}; /* names that nothing else has */
+    std::set<size_t> headings = {};     /* where those stand in their kernels' headings */
 
     /* The rewritten text. */
     string run()
@@ -151,6 +153,9 @@ struct Translator {
         for (size_t i = 0; i < t.size(); i++)
             if (is(i, "__global__") || (is(i, "global") && is(i - 3, "__attribute__")))
                 note_kernel(i + 1);
+        for (size_t i = 1; i < t.size(); i++)
+            if (t[i].kind == word && !headings.count(i) && is_declarator(i))
+                only_kernels.erase(t[i].spelling);
         for (size_t i = 0; i < t.size(); i++)
             if (t[i].kind == punctuation)
                 translate_punctuation(i);
@@ -278,12 +283,47 @@ struct Translator {
      * them, one is the kernel's. */
     void note_kernel(size_t i)
     {
+        size_t name = 0;
         for (bool seen = false; i < t.size() && !is(i, ";", "}") && !(seen && is(i, "{")); i++)
             if (is(i, "(", "{")) {
                 seen = seen || is(i, "(");
                 kernels.insert({t[i - 1].spelling, t[i + 1].spelling});
+                name = i - 1;
                 i = closing(i);
             }
+        if (t[name].kind == word && t[name].spelling.compare(0, 2, "__") != 0) {
+            only_kernels.insert(t[name].spelling);
+            headings.insert(name);
+        }
+    }
+
+    /* Whether a name may be declared here, of a function or a variable. */
+    bool is_declarator(size_t i) const
+    {
+        return is(i - 1, "*", "&", ">") ||
+               (t[i - 1].kind == word && !is(i - 1, "return", "else", "do"));
+    }
+
+    /* name(...); or name<...>(...); as a statement: a kernel that is called, not launched. */
+    bool refuse_call(size_t i)
+    {
+        if (!only_kernels.count(t[i].spelling) || headings.count(i) ||
+            !is(i - 1, ";", "{", "}", ")", "else", "do"))
+            return false;
+        size_t open = i + 1;
+        if (is(open, "<"))
+            for (int level = 1; level > 0 && ++open < t.size() && !is(open, ";");)
+                level += is(open, "<") - is(open, ">");
+        open += is(open, ">");
+        const size_t end = is(open, "(") ? closing(open) : t.size();
+        if (!is(end + 1, ";"))
+            return false;
+        const string name = t[i].spelling;
+        erase(i, end + 1);
+        replace(i, "static_assert(false, \"" + name +
+                       " is a __global__ function, which is launched: " + name +
+                       "<<<grid, block>>>(...)\")");
+        return true;
     }
 
     /* A kernel's heading begins at `i`: if its body follows, reports can name its parameters. */
@@ -306,7 +346,8 @@ struct Translator {
 
     void translate_word(size_t i)
     {
-        if (is(i, "__global__", "__device__", "__host__")) {
+        if (refuse_call(i)) {
+        } else if (is(i, "__global__", "__device__", "__host__")) {
             (is(i, "__host__") ? host_heading : device_heading) = true;
             if (is(i, "__global__"))
                 note_parameters(i + 1);

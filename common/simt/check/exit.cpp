@@ -9,8 +9,10 @@ namespace simt::check
 {
 
 static std::mutex lock;
-static std::vector<std::string> reports;
-static std::vector<std::pair<std::string, struct counters>> kernels; /* in order of first launch */
+/* Never destroyed: whatever is destroyed at the end may come before. */
+static auto &reports = *new std::vector<std::string>;
+static auto &kernels = /* in order of first launch */
+    *new std::vector<std::pair<std::string, struct counters>>;
 
 static void remember_launch(const Launch &launch, const struct counters &counted)
 {
@@ -56,24 +58,23 @@ static void print_table()
     }
 }
 
-static void print_all()
+static void print_all(const std::vector<std::string> &refused)
 {
     std::lock_guard<std::mutex> hold(lock);
-    fflush(stdout);
     if (!kernels.empty())
         print_table();
+    reports.insert(reports.end(), refused.begin(), refused.end());
     for (const std::string &text : reports)
         fprintf(stderr, "simt: report: %s\n", text.c_str());
     fprintf(stderr, "simt: %zu report%s\n", reports.size(), reports.size() == 1 ? "" : "s");
 }
 
 /* A program that ends by abort(), as after a failed assertion, or by a fault has its reports, too.
- * What comes after the handler ends it. (print_all takes no memory: a heap may be what is broken.)
- */
+ * What comes after the handler ends it. */
 static void print_and_end(int number)
 {
     signal(number, SIG_DFL);
-    print_all();
+    tell_at_end();
 }
 
 [[maybe_unused]] static const bool registered = [] {
@@ -81,7 +82,8 @@ static void print_and_end(int number)
     report_listener = remember_report;
     for (int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE})
         signal(number, print_and_end);
-    return !atexit(print_all);
+    say_at_end = print_all;
+    return true;
 }();
 
 } /* namespace simt::check */

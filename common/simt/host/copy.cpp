@@ -30,7 +30,7 @@ static cudaError_t check_side(const void *begin, size_t bytes, bool want_device,
     else if (device && !want_device && !allocation->for_host_too())
         wrong = format("%s %p is device memory, but the copy's kind says host", role, begin);
     return wrong.empty() ? cudaSuccess
-                         : refuse(cudaErrorInvalidValue, "%s: %s", call, wrong.c_str());
+                         : refuse_work(cudaErrorInvalidValue, "%s: %s", call, wrong.c_str());
 }
 
 cudaError_t simt::copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
@@ -41,8 +41,8 @@ cudaError_t simt::copy(void *to, const void *from, size_t bytes, enum cudaMemcpy
     if (bytes == 0)
         return cudaSuccess;
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
-        return refuse(cudaErrorInvalidMemcpyDirection, "%s: there is no copy of kind %d", call,
-                      int(kind));
+        return refuse_work(cudaErrorInvalidMemcpyDirection, "%s: there is no copy of kind %d", call,
+                           int(kind));
     bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
     if (kind == cudaMemcpyDefault) {
@@ -84,9 +84,9 @@ cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t fro
                          size_t width, size_t height, enum cudaMemcpyKind kind)
 {
     if (width > to_pitch || width > from_pitch)
-        return refuse(cudaErrorInvalidPitchValue,
-                      "cudaMemcpy2D: rows of %zu bytes do not fit pitches of %zu and %zu", width,
-                      to_pitch, from_pitch);
+        return refuse_work(cudaErrorInvalidPitchValue,
+                           "cudaMemcpy2D: rows of %zu bytes do not fit pitches of %zu and %zu",
+                           width, to_pitch, from_pitch);
     cudaError_t error = cudaSuccess;
     for (size_t y = 0; y < height && !error; y++)
         error = copy(static_cast<char *>(to) + y * to_pitch,

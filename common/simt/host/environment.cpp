@@ -65,7 +65,7 @@ Order simt::read_order(std::string *complaint)
 
 static Number read_failing_launch(std::string *complaint)
 {
-    return read_number("SIMT_FAIL_LAUNCH", 0, UINT64_MAX, 0, complaint,
+    return read_number("SIMT_FAIL_LAUNCH", 1, UINT64_MAX, 0, complaint,
                        "the number of a launch, counted from 1");
 }
 
@@ -77,8 +77,8 @@ cudaError_t simt::fail_if_injected(const char *call)
         counted = 0;
     return failing == 0 || ++counted != failing
                ? cudaSuccess
-               : refuse(cudaErrorLaunchOutOfResources,
-                        "%s: SIMT_FAIL_LAUNCH makes launch %llu fail", call, failing);
+               : refuse_work(cudaErrorLaunchOutOfResources,
+                             "%s: SIMT_FAIL_LAUNCH makes launch %llu fail", call, failing);
 }
 
 TraceOptions simt::read_trace(std::string *complaint)
@@ -129,6 +129,11 @@ int simt::read_architecture(std::string *complaint)
     return 90;
 }
 
+int simt::read_exit_status(std::string *complaint)
+{
+    return int(read_number("SIMT_EXIT", 0, 255, 86, complaint));
+}
+
 Environment simt::read_environment(std::string *complaint)
 {
     const Number workers = std::max(std::thread::hardware_concurrency(), 1u);
@@ -137,6 +142,7 @@ Environment simt::read_environment(std::string *complaint)
         read_trace(complaint)};
     read_architecture(complaint);
     read_failing_launch(complaint);
+    read_exit_status(complaint);
     for (const std::string &entry : read_ignored()) {
         const std::string kind = entry.substr(0, entry.find(':'));
         const bool known = kind == "race" || kind == "uninitialised";

@@ -33,6 +33,8 @@ struct Environment {
 Environment read_environment(std::string *complaint);
 Order read_order(std::string *complaint = nullptr);
 int read_architecture(std::string *complaint = nullptr); /* 75 for a T4; by default 90 */
+/* How a program that simtcc linked ends that would end with 0 over an error; 0: as it would. */
+int read_exit_status(std::string *complaint = nullptr);
 TraceOptions read_trace(std::string *complaint = nullptr);
 
 /* Counts a launch, or another call that prepares one. SIMT_FAIL_LAUNCH is the number of the one

@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cuda_runtime_api.h>
 #include <string>
+#include <vector>
 
 namespace simt
 {
@@ -28,6 +29,17 @@ cudaError_t done(cudaError_t error);
 cudaError_t refuse(cudaError_t error, const char *pattern, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same of a launch, a copy or a fill. What the program never fetches is told at its end, and of
+ * these, or of a kernel that failed, the exit status tells, too. */
+cudaError_t refuse_work(cudaError_t error, const char *pattern, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Says so at once, too. */
+cudaError_t refuse_environment(const std::string &complaint);
+
+/* Says what nobody has heard of, once: at the program's end, or when it is about to crash. */
+void tell_at_end();
+extern void (*say_at_end)(const std::vector<std::string> &untold);
+
 /* As printf writes it, of any length. */
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 std::string format(const char *pattern, va_list arguments);
@@ -39,7 +51,7 @@ bool a_kernel_failed();
 
 /* What backend_report() says. Of several reports it keeps the first: that of a kernel that failed
  * until cudaDeviceReset, that of a refused call until a launch follows after it has been read, or
- * has taken its error with cudaGetLastError. */
+ * has taken its error with cudaGetLastError or cudaPeekAtLastError. */
 const char *last_report();
 void begin_launch();
 

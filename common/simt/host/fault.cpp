@@ -20,6 +20,11 @@ std::string simt::describe_address(const void *address)
     const Allocation *near = in_device_arena(address) ? find_allocation(address) : nullptr;
     if (p < reinterpret_cast<const char *>(4096))
         return format("%p, a null pointer", address);
+    if (const StandIn *host = find_stand_in(address))
+        return format("%p, byte %td of what the host pointer %p leads to, which the launch hands "
+                      "over: allocate device memory with cudaMalloc and copy the data there",
+                      static_cast<const char *>(host->pointer) + (p - host->place), p - host->place,
+                      host->pointer);
     if (!near)
         return format("%p, where there is no device memory", address);
     const size_t at = size_t(p - near->begin);
@@ -45,6 +50,7 @@ static void handle(int signal, siginfo_t *info, void *)
                    is_device_range(address, 1) ? "; use cudaMemcpy" : "");
         (void)!write(STDERR_FILENO, line.data(), line.size()); /* or nothing more can be done */
     }
+    tell_at_end();
     sigaction(signal, &previous[signal], nullptr);
     /* The faulting instruction runs again, and this time it is the previous handler's. */
 }

@@ -316,6 +316,44 @@ static std::vector<Allocation *>::iterator find_registered(const void *pointer)
     });
 }
 
+/* ---- Host memory that kernels are handed ---- */
+
+constexpr size_t stand_in_bytes = size_t(2) << 30, most_stand_ins = 64;
+static std::vector<StandIn> stand_ins;
+
+const StandIn *simt::find_stand_in(const void *address)
+{
+    for (const StandIn &each : stand_ins)
+        if (size_t(static_cast<const char *>(address) - each.pages) < stand_in_bytes)
+            return &each;
+    return nullptr;
+}
+
+extern const char __ehdr_start, _end; /* of the program, whose variables may be __device__ ones */
+
+void *simt::stand_in(void *pointer)
+{
+    const uintptr_t p = reinterpret_cast<uintptr_t>(pointer);
+    if (p < 65536 || in_device_arena(pointer) || (pointer >= &__ehdr_start && pointer < &_end))
+        return pointer;
+    std::lock_guard<std::mutex> lock(mutex);
+    if (find_registered(pointer) != registered.end() || find_stand_in(pointer))
+        return pointer;
+    for (const StandIn &each : stand_ins)
+        if (each.pointer == pointer)
+            return each.place;
+    void *pages = stand_ins.size() == most_stand_ins
+                      ? MAP_FAILED
+                      : mmap(nullptr, stand_in_bytes, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED)
+        return pointer;
+    stand_ins.reserve(most_stand_ins); /* kernels' faults look for one without the lock */
+    char *const begin = static_cast<char *>(pages);
+    stand_ins.push_back({begin, begin + stand_in_bytes / 2 + p % page_bytes(), pointer});
+    return stand_ins.back().place;
+}
+
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int)
 {
     const bool in_device_memory = is_device_range(host, 1);

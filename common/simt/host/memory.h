@@ -46,6 +46,15 @@ struct OpenDeviceMemory {
     OpenDeviceMemory &operator=(const OpenDeviceMemory &) = delete;
 };
 
+/* What a kernel is handed instead of a pointer to host memory: an address where it fails, as on a
+ * GPU, which describe_address knows. Other pointers stay as they are. */
+void *stand_in(void *pointer);
+struct StandIn {
+    char *pages, *place;
+    const void *pointer;
+};
+const StandIn *find_stand_in(const void *address);
+
 /* For device code. Null when there is none left; false when no allocation begins there. */
 void *allocate_in_kernel(size_t bytes);
 bool free_in_kernel(void *pointer);

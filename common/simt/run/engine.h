@@ -244,6 +244,8 @@ constexpr unsigned char plain_barrier = 3;
 
 /* "kernel<16>(float*, int)": from the symbol table, or else as spelled at the launch. */
 const char *kernel_name(const Launch &launch);
+/* "kernel tile<16>, launched at tile.cu:51" */
+std::string kernel_and_line(const Launch &launch);
 
 /* The first report becomes backend_report() and the launch's error. */
 void report(Launch &launch, cudaError_t error, const char *format, ...)

@@ -30,7 +30,8 @@ static unsigned long long resident_limit(const Launch &launch)
 /* Shapes, clusters, shared memory, cooperation. */
 static cudaError_t check_launch(const Launch &launch)
 {
-    const char *name = kernel_name(launch);
+    const std::string kernel = kernel_and_line(launch);
+    const char *const name = kernel.c_str();
     const dim3 &block = launch.block, &cluster = launch.cluster, &grid = launch.grid;
     const struct {
         const char *what, *of;
@@ -39,54 +40,53 @@ static cudaError_t check_launch(const Launch &launch)
                   {"block", "threads", block, dim3(1024, 1024, 64)}};
     for (const auto &[what, of, size, most] : shapes)
         if (!within(size, most))
-            return refuse(
+            return refuse_work(
                 cudaErrorInvalidConfiguration,
-                "kernel %s: a %s of %u x %u x %u %s; each size must be at least 1 and at most %u, "
+                "%s: a %s of %u x %u x %u %s; each size must be at least 1 and at most %u, "
                 "%u and %u",
                 name, what, size.x, size.y, size.z, of, most.x, most.y, most.z);
     if (launch.threads > max_block_threads)
-        return refuse(cudaErrorInvalidConfiguration,
-                      "kernel %s: a block of %u x %u x %u = %u threads; a block has at most %u",
-                      name, block.x, block.y, block.z, launch.threads, max_block_threads);
+        return refuse_work(cudaErrorInvalidConfiguration,
+                           "%s: a block of %u x %u x %u = %u threads; a block has at most %u", name,
+                           block.x, block.y, block.z, launch.threads, max_block_threads);
 
-    const int architecture = read_architecture(); /* the launch itself complains */
+    const int architecture = read_architecture();
     if (!within(cluster, dim3(max_cluster_blocks, max_cluster_blocks, max_cluster_blocks)) ||
         launch.cluster_blocks > max_cluster_blocks)
-        return refuse(
-            cudaErrorInvalidClusterSize,
-            "kernel %s: a cluster of %u x %u x %u blocks; it has at least 1 and at most %u", name,
-            cluster.x, cluster.y, cluster.z, max_cluster_blocks);
+        return refuse_work(cudaErrorInvalidClusterSize,
+                           "%s: a cluster of %u x %u x %u blocks; it has at least 1 and at most %u",
+                           name, cluster.x, cluster.y, cluster.z, max_cluster_blocks);
     if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
-        return refuse(cudaErrorInvalidClusterSize,
-                      "kernel %s: a grid of %u x %u x %u blocks, which is not a multiple of the "
-                      "cluster's %u x %u x %u",
-                      name, grid.x, grid.y, grid.z, cluster.x, cluster.y, cluster.z);
+        return refuse_work(cudaErrorInvalidClusterSize,
+                           "%s: a grid of %u x %u x %u blocks, which is not a multiple of the "
+                           "cluster's %u x %u x %u",
+                           name, grid.x, grid.y, grid.z, cluster.x, cluster.y, cluster.z);
     if (launch.cluster_blocks > 1 && architecture < 90)
-        return refuse(cudaErrorNotSupported,
-                      "kernel %s: clusters need sm_90 (this device is sm_%d)", name, architecture);
+        return refuse_work(cudaErrorNotSupported, "%s: clusters need sm_90 (this device is sm_%d)",
+                           name, architecture);
     if (launch.cluster_blocks > 1 && launch.cooperative)
-        return refuse(cudaErrorNotSupported,
-                      "kernel %s: the CPU backend has no cooperative launches with clusters", name);
+        return refuse_work(cudaErrorNotSupported,
+                           "%s: the CPU backend has no cooperative launches with clusters", name);
 
     const size_t fixed = static_shared_bytes(launch.entry);
     const size_t limit = dynamic_shared_limit(launch.entry);
     if (fixed > default_dynamic_shared)
-        return refuse(cudaErrorInvalidValue,
-                      "kernel %s: %zu bytes of static shared memory; a kernel has at most %zu "
-                      "(more only as extern __shared__, after cudaFuncSetAttribute)",
-                      name, fixed, default_dynamic_shared);
+        return refuse_work(cudaErrorInvalidValue,
+                           "%s: %zu bytes of static shared memory; a kernel has at most %zu "
+                           "(more only as extern __shared__, after cudaFuncSetAttribute)",
+                           name, fixed, default_dynamic_shared);
     if (launch.dynamic_shared > limit)
-        return refuse(cudaErrorInvalidValue,
-                      "kernel %s: %zu bytes of dynamic shared memory beside %zu of static; it may "
-                      "have %zu (up to %zu after cudaFuncSetAttribute with "
-                      "cudaFuncAttributeMaxDynamicSharedMemorySize)",
-                      name, launch.dynamic_shared, fixed, limit,
-                      shared_memory().per_block_optin - fixed);
+        return refuse_work(cudaErrorInvalidValue,
+                           "%s: %zu bytes of dynamic shared memory beside %zu of static; it may "
+                           "have %zu (up to %zu after cudaFuncSetAttribute with "
+                           "cudaFuncAttributeMaxDynamicSharedMemorySize)",
+                           name, launch.dynamic_shared, fixed, limit,
+                           shared_memory().per_block_optin - fixed);
     if (launch.cooperative && launch.blocks > resident_limit(launch))
-        return refuse(cudaErrorCooperativeLaunchTooLarge,
-                      "kernel %s: a cooperative launch of %llu blocks; at most %llu of them are "
-                      "resident together",
-                      name, launch.blocks, resident_limit(launch));
+        return refuse_work(cudaErrorCooperativeLaunchTooLarge,
+                           "%s: a cooperative launch of %llu blocks; at most %llu of them are "
+                           "resident together",
+                           name, launch.blocks, resident_limit(launch));
     return cudaSuccess;
 }
 
@@ -105,9 +105,9 @@ static cudaError_t end(Launch &launch)
 {
     checker->launch_end(launch);
     if (launch.allowed_threads)
-        return refuse(cudaErrorInvalidValue,
-                      "kernel %s: a block of %u threads; its __launch_bounds__ allows %u",
-                      kernel_name(launch), launch.threads, launch.allowed_threads.load());
+        return refuse_work(
+            cudaErrorInvalidValue, "%s: a block of %u threads; its __launch_bounds__ allows %u",
+            kernel_and_line(launch).c_str(), launch.threads, launch.allowed_threads.load());
     return cudaSuccess;
 }
 
@@ -210,20 +210,20 @@ cudaError_t simt_run(const struct simt_launch *asked)
     begin_launch();
     const auto shared = std::make_shared<Launch>(*asked);
     Launch &launch = *shared;
-    if (cudaError_t error = check_launch(launch))
-        return error;
-    if (on_the_default_stream(launch))
-        run_waiting_launches();
     std::string complaint;
     const Environment environment = read_environment(&complaint);
-    if (!complaint.empty()) {
-        /* on stderr too: a program from elsewhere does not ask for reports */
-        fprintf(stderr, "simt: %s\n", complaint.c_str());
-        return refuse(cudaErrorInvalidValue, "%s", complaint.c_str());
-    }
+    if (!complaint.empty())
+        return refuse_environment(complaint);
+    if (cudaError_t error = check_launch(launch))
+        return error;
+    for (size_t i = 0; i < launch.parameters && !checker->armed; i++)
+        if (void **pointer = launch.pointers[i]) /* or the checker sees where it leads */
+            *pointer = stand_in(*pointer);
+    if (on_the_default_stream(launch))
+        run_waiting_launches();
     std::lock_guard<std::mutex> lock(launching);
     launch.number = ++launches;
-    if (cudaError_t error = fail_if_injected(format("kernel %s", kernel_name(launch)).c_str()))
+    if (cudaError_t error = fail_if_injected(kernel_and_line(launch).c_str()))
         return error;
     launch.order = environment.order;
     launch.order.seed += launch.number;

@@ -113,20 +113,22 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
                      : std::min({1ull * workers * launch.cluster_blocks, launch.blocks,
                                  std::max<unsigned long long>(affordable, launch.cluster_blocks)}));
     if (launch.cooperative && launch.blocks > affordable)
-        return refuse(cudaErrorLaunchOutOfResources,
-                      "memory is enough for the stacks of %llu blocks of %u threads at a time, and "
-                      "this cooperative launch has %llu",
-                      affordable, launch.threads, launch.blocks);
+        return refuse_work(
+            cudaErrorLaunchOutOfResources,
+            "%s: memory is enough for the stacks of %llu blocks of %u threads at a time, and "
+            "this cooperative launch has %llu",
+            kernel_and_line(launch).c_str(), affordable, launch.threads, launch.blocks);
     p.launch = &launch;
     p.generation++;
     p.grid_arrived = p.grid_passed = 0;
     want(p, count);
     if (p.wanted < (launch.cooperative ? count : launch.cluster_blocks)) {
         p.launch = nullptr;
-        return refuse(cudaErrorLaunchOutOfResources,
-                      "the system gives %u OS threads with stacks for %u blocks (the limits on "
-                      "processes and address space: ulimit -u, -v)",
-                      p.wanted, count);
+        return refuse_work(
+            cudaErrorLaunchOutOfResources,
+            "%s: the system gives %u OS threads with stacks for %u blocks (the limits on "
+            "processes and address space: ulimit -u, -v)",
+            kernel_and_line(launch).c_str(), p.wanted, count);
     }
     unsigned long long finished = 0;
     const auto over = [&] {

@@ -21,14 +21,22 @@ const char *kernel_name(const Launch &launch)
     return name.empty() ? launch.kernel : name.c_str();
 }
 
+std::string kernel_and_line(const Launch &launch)
+{
+    return format("kernel %s", kernel_name(launch)) +
+           (launch.line ? format(", launched at %s:%d", launch.file, launch.line) : "");
+}
+
 void report(Launch &launch, cudaError_t error, const char *pattern, ...)
 {
     if (launch.failed.exchange(true))
         return;
     va_list arguments;
     va_start(arguments, pattern);
-    const std::string text = format(pattern, arguments);
+    std::string text = format(pattern, arguments);
     va_end(arguments);
+    if (!checker->armed && launch.line) /* which knows the line of each access */
+        text += format(" [launched at %s:%d]", launch.file, launch.line);
     kernel_failed(error, text);
 }
 

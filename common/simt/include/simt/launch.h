@@ -30,6 +30,8 @@ struct simt_launch {
     void (*invoke)(void *arguments) = nullptr;
     void *arguments = nullptr;
     size_t argument_bytes = 0;
+    void **const *pointers = nullptr; /* where arguments are pointers; null for the others */
+    size_t parameters = 0;
 };
 
 extern "C" cudaError_t simt_run(const struct simt_launch *launch);
@@ -77,6 +79,15 @@ using Passed = std::conditional_t<trivial_for_calls<T>, T, T &>;
 template <size_t Position, class T>
 struct Argument {
     Stored<T> value;
+
+    void **pointer()
+    {
+        if constexpr (std::is_reference_v<T>)
+            return (void **)&value.address;
+        if constexpr (std::is_pointer_v<T> && !std::is_function_v<std::remove_pointer_t<T>>)
+            return (void **)&value;
+        return nullptr;
+    }
 };
 
 /* Runs in every CUDA thread: calls the function with copies of the launch's arguments. */
@@ -87,6 +98,18 @@ template <size_t... Positions, class Function, class... Parameters>
 struct Invocation<std::index_sequence<Positions...>, Function, Parameters...>
     : Argument<Positions, Parameters>... {
     Function function;
+
+    /* Asks for what is wanted, with the arguments added. */
+    cudaError_t run(simt_launch &launch)
+    {
+        void **const pointers[] = {Argument<Positions, Parameters>::pointer()..., nullptr};
+        launch.pointers = pointers;
+        launch.parameters = sizeof...(Parameters);
+        launch.invoke = invoke;
+        launch.arguments = this;
+        launch.argument_bytes = sizeof *this;
+        return simt_run(&launch);
+    }
 
     /* Reading the arguments is no access of the kernel's. */
     __attribute__((no_sanitize("thread"))) static void invoke(void *self)
@@ -105,10 +128,7 @@ cudaError_t run(simt_launch launch, const void *entry, Function function,
     using Call = Invocation<std::index_sequence_for<Parameters...>, Function, Parameters...>;
     Call call = {{arguments}..., function};
     launch.entry = entry;
-    launch.invoke = call.invoke;
-    launch.arguments = &call;
-    launch.argument_bytes = sizeof call;
-    return simt_run(&launch);
+    return call.run(launch);
 }
 
 /* enable_if_t: the function alone decides the parameters, to which the arguments convert. */
