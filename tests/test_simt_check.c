@@ -392,6 +392,26 @@ REPORT_TEST(new_memory, "uninitialised global memory (element 32 of sums): reads
 REPORT_TEST(new_counter, "uninitialised global memory", "@count_in_new_memory")
 REPORT_TEST(left_behind, "uninitialised shared memory", "block (1,0,0)")
 
+REPORT_TEST(atomic_for_blocks, "race on global memory (element 0 of data)", "@atomic_for_blocks",
+            "atomically (for its block)", "the scope is too small", "block (1,0,0)")
+REPORT_TEST(reference_for_blocks, "@reference_for_blocks", "the scope is too small")
+REPORT_TEST(lock_for_blocks, "@lock_for_blocks", "the scope is too small")
+REPORT_TEST(last_block_block_fence, "@block_fence_write", "@block_fence_read",
+            "the scope is too small: a __threadfence_block()")
+REPORT_TEST(relaxed_store, "race on global memory (element 1 of data)", "@in_turn",
+            "a __threadfence() of block")
+REPORT_TEST(relaxed_load, "@in_turn", "a __threadfence() or a barrier is missing")
+REPORT_TEST(block_release, "the scope is too small")
+REPORT_TEST(block_fence_of_taker, "@in_turn", "a __threadfence() or a barrier is missing")
+REPORT_TEST(failed_swap, "@failed_swap_write", "@failed_swap_read")
+REPORT_TEST(overwritten_release, "@overwritten_write", "@overwritten_read")
+REPORT_TEST(flag_without_fence, "race on global memory", "@flag_write", "@flag_look", "@flag_read",
+            "but a __threadfence_block() is missing between that and")
+REPORT_TEST(lock_taken_without_fence, "@in_lock", "__threadfence_block() is missing")
+REPORT_TEST(lock_given_without_fence, "@in_lock", "@unlock", "__threadfence_block() is missing")
+REPORT_TEST(volatile_sum, "race on global memory", "@volatile_sum", "volatile orders nothing",
+            "SIMT_IGNORE=volatile:volatile_sum")
+REPORT_TEST(volatile_flag_without_fence, "(volatile)", "volatile orders nothing")
 REPORT_TEST(cluster_relaxed, "race on global memory", "@cluster_relaxed_write",
             "@cluster_relaxed_read", "block (0,0,0)", "block (1,0,0)", "cluster_wait()")
 REPORT_TEST(cluster_block_barrier, "race on shared memory (box, byte", "@cluster_push",
@@ -419,6 +439,9 @@ CONDITIONAL_TEST(reports, are_let_pass_by_asking, checked())
     reset_device();
     setenv("SIMT_IGNORE", "uninitialised:uninitialised_dynamic", 1);
     cr_expect_eq(find(broken_programs, "uninitialised_dynamic")->run(zeros()), cudaSuccess, "%s",
+                 backend_report());
+    setenv("SIMT_IGNORE", "volatile:volatile_sum", 1);
+    cr_expect_eq(find(broken_programs, "volatile_sum")->run(zeros()), cudaSuccess, "%s",
                  backend_report());
     setenv("SIMT_IGNORE", "everything", 1);
     cr_expect_eq(find(broken_programs, "shift_left")->run(zeros()), cudaErrorInvalidValue);

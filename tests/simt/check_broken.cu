@@ -6,6 +6,7 @@
 #include "ptx.cuh"
 #include "clusters.cuh"
 
+#include <cuda/atomic>
 #include <cuda/barrier>
 #include <string.h>
 
@@ -456,6 +457,212 @@ __global__ void turn_without_fence(int *data)
 }
 
 BROKEN(turn_without_fence, turn_without_fence<<<4, 32>>>(data))
+
+/* ---- scopes and orders: each is right in check_correct.cu, and here one thing is too little ----
+ */
+
+typedef cuda::atomic_ref<int, cuda::thread_scope_device> device_ref;
+typedef cuda::atomic_ref<int, cuda::thread_scope_block> block_ref;
+
+__global__ void atomic_for_blocks(int *data)
+{
+    atomicAdd_block(&data[0], 1); /* MARK atomic_for_blocks */
+}
+
+BROKEN(atomic_for_blocks, atomic_for_blocks<<<2, 1>>>(data))
+
+__global__ void reference_for_blocks(int *data)
+{
+    block_ref(data[0]).fetch_add(1); /* MARK reference_for_blocks */
+}
+
+BROKEN(reference_for_blocks, reference_for_blocks<<<2, 1>>>(data))
+
+__global__ void lock_for_blocks(int *data)
+{
+    while (atomicCAS_block(&data[0], 0, 1) != 0) /* MARK lock_for_blocks */
+        ;
+    __threadfence();
+    data[1] += 1;
+    __threadfence();
+    atomicExch_block(&data[0], 0);
+}
+
+BROKEN(lock_for_blocks, lock_for_blocks<<<2, 1>>>(data))
+
+/* The last block, but with fences that are the block's alone. */
+__global__ void last_block_block_fence(int *data)
+{
+    data[1 + blockIdx.x] = 1; /* MARK block_fence_write */
+    __threadfence_block();
+    if (atomicAdd(&data[0], 1) == (int)gridDim.x - 1) {
+        __threadfence();
+        for (unsigned i = 0; i < gridDim.x; i++)
+            data[100] += data[1 + i]; /* MARK block_fence_read */
+    }
+}
+
+BROKEN(last_block_block_fence, last_block_block_fence<<<4, 1>>>(data))
+
+/* Hands data[1] from block to block in the order of their tickets. */
+template <class Take, class Give>
+__device__ void in_turn(int *data, Take take, Give give)
+{
+    const int ticket = atomicAdd(&data[2], 1);
+    while (take() != ticket)
+        ;
+    data[1] = 3 * data[1] + ticket; /* MARK in_turn */
+    give(ticket + 1);
+}
+
+__global__ void relaxed_store(int *data)
+{
+    device_ref turn(data[0]);
+    in_turn(
+        data, [&] { return turn.load(cuda::memory_order_acquire); },
+        [&](int next) { turn.store(next, cuda::memory_order_relaxed); });
+}
+
+BROKEN(relaxed_store, relaxed_store<<<4, 1>>>(data))
+
+__global__ void relaxed_load(int *data)
+{
+    device_ref turn(data[0]);
+    in_turn(
+        data, [&] { return turn.load(cuda::memory_order_relaxed); },
+        [&](int next) { turn.store(next, cuda::memory_order_release); });
+}
+
+BROKEN(relaxed_load, relaxed_load<<<4, 1>>>(data))
+
+__global__ void block_release(int *data)
+{
+    device_ref turn(data[0]);
+    in_turn(
+        data, [&] { return turn.load(cuda::memory_order_acquire); },
+        [&](int next) { block_ref(data[0]).store(next, cuda::memory_order_release); });
+}
+
+BROKEN(block_release, block_release<<<4, 1>>>(data))
+
+__global__ void block_fence_of_taker(int *data)
+{
+    in_turn(
+        data,
+        [&] {
+            const int turn = atomicAdd(&data[0], 0);
+            __threadfence_block();
+            return turn;
+        },
+        [&](int next) {
+            __threadfence();
+            atomicExch(&data[0], next);
+        });
+}
+
+BROKEN(block_fence_of_taker, block_fence_of_taker<<<4, 1>>>(data))
+
+/* A failed compare-and-swap tells nobody anything, though its thread has fenced. */
+__global__ void failed_swap(int *data)
+{
+    if (threadIdx.x == 0) {
+        data[1] = 5; /* MARK failed_swap_write */
+        __threadfence();
+        atomicCAS(&data[0], 7, 8);
+        atomicExch(&data[2], 1);
+    } else if (threadIdx.x == 32) {
+        while (atomicAdd(&data[3], 0) == 0)
+            ;
+        atomicAdd(&data[0], 0);
+        __threadfence();
+        data[4] = data[1]; /* MARK failed_swap_read */
+    } else if (threadIdx.x == 64) {
+        while (atomicAdd(&data[2], 0) == 0)
+            ;
+        atomicExch(&data[3], 1);
+    }
+}
+
+BROKEN(failed_swap, failed_swap<<<1, 65>>>(data))
+
+/* Who reads what the second has stored has not read what the first released. */
+__global__ void overwritten_release(int *data)
+{
+    device_ref flag(data[0]), next(data[2]);
+    if (blockIdx.x == 0) {
+        data[1] = 5; /* MARK overwritten_write */
+        flag.store(1, cuda::memory_order_release);
+    } else if (blockIdx.x == 1) {
+        while (flag.load(cuda::memory_order_relaxed) != 1)
+            ;
+        flag.store(2, cuda::memory_order_relaxed);
+        next.store(1, cuda::memory_order_relaxed);
+    } else {
+        while (next.load(cuda::memory_order_relaxed) == 0)
+            ;
+        flag.load(cuda::memory_order_acquire);
+        data[3] = data[1]; /* MARK overwritten_read */
+    }
+}
+
+BROKEN(overwritten_release, overwritten_release<<<3, 1>>>(data))
+
+/* Within a block, too, what is read after a flag needs a fence behind it ... */
+__global__ void flag_without_fence(int *data)
+{
+    if (threadIdx.x == 0) {
+        data[0] = 1; /* MARK flag_write */
+        __threadfence();
+        atomicExch(&data[2], 1);
+    } else if (threadIdx.x == 32) {
+        while (atomicAdd(&data[2], 0) == 0) /* MARK flag_look */
+            ;
+        data[1] = data[0]; /* MARK flag_read */
+    }
+}
+
+BROKEN(flag_without_fence, flag_without_fence<<<1, 64>>>(data))
+
+/* ... and so does a lock, on either side. */
+__global__ void lock_without_fence(int *data, bool when_taken, bool when_given)
+{
+    if (threadIdx.x % 32 != 0)
+        return;
+    while (atomicCAS(&data[0], 0, 1) != 0)
+        ;
+    if (when_taken)
+        __threadfence_block();
+    data[1] += 1; /* MARK in_lock */
+    if (when_given)
+        __threadfence_block();
+    atomicExch(&data[0], 0); /* MARK unlock */
+}
+
+BROKEN(lock_taken_without_fence, lock_without_fence<<<1, 64>>>(data, false, true))
+
+BROKEN(lock_given_without_fence, lock_without_fence<<<1, 64>>>(data, true, false))
+
+/* Volatile is no order. */
+__global__ void volatile_sum(volatile int *data)
+{
+    data[0] += blockIdx.x + 1; /* MARK volatile_sum */
+}
+
+BROKEN(volatile_sum, volatile_sum<<<2, 1>>>(data))
+
+__global__ void volatile_flag_without_fence(volatile int *data)
+{
+    if (blockIdx.x == 0) {
+        data[1] = 5;
+        data[0] = 1; /* MARK volatile_flag_write */
+    } else {
+        while (data[0] == 0) /* MARK volatile_flag_read */
+            ;
+        data[2] = data[1];
+    }
+}
+
+BROKEN(volatile_flag_without_fence, volatile_flag_without_fence<<<2, 1>>>(data))
 
 /* --------------------------------------------------------------------------------------- who does
  * not come */

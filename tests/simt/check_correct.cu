@@ -7,6 +7,7 @@
 #include "clusters.cuh"
 
 #include <cooperative_groups.h>
+#include <cuda/atomic>
 #include <cuda_fp16.h>
 #include <mma.h>
 #include <string.h>
@@ -449,6 +450,137 @@ __global__ void volatile_between_warps(int *data)
 }
 
 CORRECT(volatile_between_warps, 1, 9, volatile_between_warps<<<1, 64>>>(data))
+
+/* ---- scopes and orders ---- */
+
+typedef cuda::atomic_ref<int, cuda::thread_scope_device> device_ref;
+typedef cuda::atomic_ref<int, cuda::thread_scope_block> block_ref;
+
+/* Each block for itself. */
+__global__ void scopes_of_blocks(int *data)
+{
+    int *lock = &data[100 + blockIdx.x], *count = &data[200 + blockIdx.x];
+    atomicAdd_block(count, 1);
+    block_ref(*count).fetch_add(1);
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+        while (atomicCAS_block(lock, 0, 1) != 0)
+            ;
+        __threadfence_block();
+        data[blockIdx.x] += 1;
+        __threadfence_block();
+        atomicExch_block(lock, 0);
+        while (block_ref(*lock).exchange(1, cuda::memory_order_acquire) != 0)
+            ;
+        data[blockIdx.x] += 1;
+        block_ref(*lock).store(0, cuda::memory_order_release);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+        data[blockIdx.x] += *count;
+}
+
+CORRECT(scopes_of_blocks, 4, 2 * 128 + 2 * 4, scopes_of_blocks<<<4, 128>>>(data))
+
+/* Blocks hand on what they have in turn, by loads and stores with an order. */
+__global__ void ordered_turns(int *data)
+{
+    device_ref turn(data[0]);
+    const int ticket = atomicAdd(&data[2], 1);
+    while (turn.load(cuda::memory_order_acquire) != ticket)
+        ;
+    data[1] += 1;
+    turn.store(ticket + 1, cuda::memory_order_release);
+}
+
+CORRECT(ordered_turns, 3, 10, ordered_turns<<<10, 1>>>(data))
+
+/* From warp to warp with the block's fences, from block to block with the device's. The last one
+ * knows what the first did. A volatile read needs no fence before it. */
+__global__ void chain_of_scopes(volatile int *data)
+{
+    int *flag = (int *)&data[1];
+    const int link = (int)(2 * blockIdx.x + threadIdx.x / 32);
+    if (threadIdx.x % 32 != 0)
+        return;
+    while (atomicAdd(flag, 0) != link)
+        ;
+    data[0] += 2;
+    if (link % 2)
+        __threadfence();
+    else
+        __threadfence_block();
+    atomicExch(flag, link + 1);
+}
+
+CORRECT(chain_of_scopes, 2, i == 0 ? 8 : 4, chain_of_scopes<<<2, 64>>>(data))
+
+/* An update hands on what was released before it, whatever its own order is. */
+__global__ void release_sequence(int *data)
+{
+    device_ref flag(data[0]);
+    if (blockIdx.x == 0) {
+        data[1] = 5;
+        flag.store(1, cuda::memory_order_release);
+    } else if (blockIdx.x == 1) {
+        while (flag.load(cuda::memory_order_relaxed) != 1)
+            ;
+        flag.fetch_add(1, cuda::memory_order_relaxed);
+    } else {
+        while (flag.load(cuda::memory_order_acquire) != 2)
+            ;
+        data[2] = data[1];
+    }
+}
+
+CORRECT(release_sequence, 3, i == 0 ? 2 : 5, release_sequence<<<3, 1>>>(data))
+
+/* A barrier of the grid as programs have it: counted by atomic additions, polled by volatile
+ * reads. */
+__global__ void counted_barrier(int *data)
+{
+    for (int round = 1; round <= 3; round++) {
+        data[100 + blockIdx.x * blockDim.x + threadIdx.x] = round;
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            atomicAdd(&data[0], 1);
+            while (*(volatile int *)&data[0] < round * (int)gridDim.x)
+                ;
+            __threadfence();
+        }
+        __syncthreads();
+        const int other = (blockIdx.x + 1) % gridDim.x * blockDim.x + threadIdx.x;
+        if (data[100 + other] < round)
+            data[1] = 1;
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            atomicAdd(&data[2], 1);
+            while (*(volatile int *)&data[2] < round * (int)gridDim.x)
+                ;
+            __threadfence();
+        }
+        __syncthreads();
+    }
+}
+
+CORRECT(counted_barrier, 3, i == 1 ? 0 : 9, counted_barrier<<<3, 64>>>(data))
+
+/* A lock that is taken by compare-and-swap and given back by a volatile store. */
+__global__ void volatile_unlock(int *data)
+{
+    if (threadIdx.x != 0)
+        return;
+    while (atomicCAS(&data[0], 0, 1) != 0)
+        ;
+    __threadfence();
+    data[1] += 1;
+    __threadfence();
+    *(volatile int *)&data[0] = 0;
+}
+
+CORRECT(volatile_unlock, 2, 8 * i, volatile_unlock<<<8, 32>>>(data))
 
 /* --------------------------------------------------------------------------------------- global
  * memory */

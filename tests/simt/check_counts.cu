@@ -183,8 +183,10 @@ COUNT(atomics, (int *out, int blocks), atomics<<<blocks, 64>>>(out))
 __global__ void waiting(int *data)
 {
     volatile int *flag = &data[0];
-    if (blockIdx.x == 0)
+    if (blockIdx.x == 0) {
+        __threadfence(); /* makes a flag of what is written next */
         *flag = 1;
+    }
     while (*flag == 0)
         ;
     data[1 + blockIdx.x] = 1;

@@ -46,7 +46,7 @@ cudaError_t count_atomics(int *out, int blocks);
 cudaError_t count_waiting(int *data, int blocks);
 
 /* check_broken.cu and check_correct.cu: tables that end with a null name */
-enum { MOST_PROGRAMS = 64 };
+enum { MOST_PROGRAMS = 96 };
 extern struct check_case broken_programs[MOST_PROGRAMS], correct_programs[MOST_PROGRAMS];
 int host_reads_device(const int *data);
 

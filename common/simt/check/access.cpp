@@ -201,6 +201,22 @@ static void other_access(ThreadState *thread, const Touch &touch)
     report_touch(thread, touch);
 }
 
+/* By an atomic or volatile access; what an atomic one makes known, it does at its end. */
+static void synchronise(ThreadState *thread, const void *pointer, bool global, unsigned kind)
+{
+    if (kind >= atomic_read) {
+        thread->operand = pointer;
+        thread->operand_global = global;
+        if (writes(kind))
+            thread->flag_scope = no_scope;
+        return order_look_at(thread, pointer, global, thread->operation);
+    }
+    const Atomic operation = {AccessKind(kind), writes(kind), false, false, false};
+    if (writes(kind))
+        order_publish(thread, pointer, global, operation);
+    order_look_at(thread, pointer, global, operation);
+}
+
 /* A kernel's access, or a piece of it, to anything but its own stack. */
 static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const void *where)
 {
@@ -229,12 +245,13 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
             if (is_counted(thread, kind, pointer))
                 count_access(thread, place, address, *reach);
             if (region && kind == plain_write)
-                thread->unfenced_write = true;
+                thread->unfenced = 0xff;
         }
         if (kind >= volatile_read && kind <= atomic_update) {
             if (region)
                 remember_look(block, pointer, place.number);
-            order_atomic(thread, pointer, region, writes(kind));
+            thread->last_look = Look{pointer, place.number};
+            synchronise(thread, pointer, region, kind);
         }
     }
     notice_polling(thread, kind, pointer);

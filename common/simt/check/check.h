@@ -50,16 +50,22 @@ inline bool reads(unsigned kind) { return !writes(kind) || kind == atomic_update
  * so a stamp from an earlier launch is recognised by its number and shadow memory never has to be
  * cleared. `time` counts the block's synchronisations: see order.cpp.
  */
-constexpr unsigned thread_bits = 10, kind_bits = 4, place_bits = 32 - thread_bits - kind_bits;
+constexpr unsigned thread_bits = 10, kind_bits = 4, scope_bits = 2,
+                   place_bits = 32 - thread_bits - kind_bits - scope_bits;
+
+/* How far an atomic operation or a fence reaches. */
+enum Scope : unsigned char { no_scope, block_scope, device_scope, scopes };
 
 struct Stamp {
     uint32_t block; /* 0: no access yet */
-    uint32_t who;   /* thread in the block, kind, place in the code: one word, for speed */
+    uint32_t who;   /* thread in the block, kind, scope, place in the code: one word, for speed */
     uint32_t time;
 
     unsigned thread() const { return who & ((1u << thread_bits) - 1); }
     unsigned kind() const { return who >> thread_bits & ((1u << kind_bits) - 1); }
-    uint32_t place() const { return who >> (thread_bits + kind_bits); }
+    /* of an atomic operation, or of a volatile write that stands for one: see scope_of() */
+    unsigned scope() const { return who >> (thread_bits + kind_bits) & ((1u << scope_bits) - 1); }
+    uint32_t place() const { return who >> (thread_bits + kind_bits + scope_bits); }
 };
 
 /*
@@ -227,35 +233,28 @@ inline void add_execution(uintptr_t address, Instruction &instruction, unsigned 
 
 /* ---- one worker ---- */
 
-/* Of each object the first publications: how many a thread knows that looked at it. A map, but of
- * few, and mostly none. */
-struct Seen : std::vector<std::pair<const struct SyncObject *, size_t>> {
-    size_t &length(const SyncObject *object) /* 0 where it was none */
-    {
-        for (auto &[known, publications] : *this)
-            if (known == object)
-                return publications;
-        return emplace_back(object, 0).second;
-    }
+/* What is known of blocks, never changed: see order.cpp. Null: nothing. */
+typedef std::shared_ptr<const struct ClockNode> Clock;
+
+/* What a thread that synchronises without barriers knows. The arrays are by scope. */
+struct Clocks {
+    Clock seen;                /* of other blocks, and its own */
+    Clock glimpsed[scopes];    /* the same, with no fence since */
+    Clock fenced[scopes];      /* `seen` as of its last fence */
+    Clock publication[scopes]; /* what it may publish, once it has been asked for */
 };
 
-/* What one thread made known at one moment: of each thread of its block, accesses before a time. */
-struct Publication {
-    uint32_t block, thread;
-    std::vector<uint32_t> known;
-    Seen seen;
-};
-
-/*
- * An address that threads synchronise on. Objects between blocks keep every publication, so that
- * who looked early does not know what came later; they live as long as the launch. Objects within a
- * block keep one number per thread.
- */
+/* An address that threads synchronise on: what who looks there learns, and only who is of a block.
+ * Objects in global memory live as long as the launch, others until the block's next barrier. */
 struct SyncObject {
-    std::vector<Publication> publications;
-    std::vector<uint32_t> known;
-    Seen seen;
+    Clock clock;
+    std::map<uint32_t, Clock> local;
     uint32_t cluster_phase = 0;
+};
+
+/* What a thread's last fence of a scope covers. */
+struct Fence {
+    uint32_t time = 0, full = 0, warp = 0;
 };
 
 /*
@@ -264,7 +263,7 @@ struct SyncObject {
  */
 struct ClusterKnowledge {
     std::vector<uint32_t> known[max_cluster_blocks];
-    Seen seen;
+    Clock seen;
 };
 
 struct ClusterState {
@@ -285,6 +284,12 @@ struct WarpState {
     BlockState *block() const { return warp->block->checked; }
 };
 
+/* An atomic or volatile operation, by which a thread or its block may learn what others did. */
+struct Look {
+    const void *address; /* null for none */
+    uint32_t place;
+};
+
 /* What a thread has done and learnt. Most accesses and barriers touch only its first cache line. */
 struct alignas(64) ThreadState {
     BlockState *block;
@@ -296,7 +301,9 @@ struct alignas(64) ThreadState {
     /* an atomic or volatile read of this address, whose value is used from now on */
     const void *look_at = nullptr;
     bool look_at_global = false;
-    bool unfenced_write = false; /* wrote global memory since its last fence */
+    uint8_t unfenced = 0; /* a bit for each scope: wrote global memory since its last such fence */
+    /* the widest fence since its last atomic write: what it writes next may be a flag */
+    Scope flag_scope = no_scope;
     /* how often it has come out of the cluster's barrier, or knows of a thread that has */
     uint32_t cluster_phase = 0;
     uintptr_t copied_struct = 0; /* while it reads one: where the struct begins */
@@ -304,19 +311,16 @@ struct alignas(64) ThreadState {
     const void *polled = nullptr;
     unsigned polls = 0; /* ... and how many more of the same went before */
 
-    uint32_t fence_time = 0, fence_full = 0, fence_warp = 0; /* what the last fence covers */
-    const void *published_on = nullptr; /* where it last published that, so as not to repeat it */
+    Atomic look = {};      /* that read ... */
+    Atomic operation = {}; /* ... and the atomic operation that the thread is about to make, ... */
+    const void *operand = nullptr; /* ... where, if the checker watches that, ... */
+    bool operand_global = false;
+    Look last_look = {}; /* ... and the last one */
 
+    Fence fence[scopes] = {};
     /* per thread of the block; empty while warp and block times say it all */
     std::vector<uint32_t> known = {};
-    Seen seen = {};     /* publications of other blocks */
-    Seen glimpsed = {}; /* the same, with no fence since */
-};
-
-/* An atomic or volatile operation on global memory, by which a block may learn what others did. */
-struct Look {
-    const void *address; /* null for none */
-    uint32_t place;
+    std::unique_ptr<Clocks> clocks = {};
 };
 
 /* Two accesses that nothing orders, and what the second block last looked at: see other_look. */
@@ -363,13 +367,13 @@ struct Guess {
 struct BlockHistory {
     Block *block;
     LaunchState *launch;
-    uint32_t number;         /* as in Stamp::block */
-    uint32_t now = 1;        /* synchronisations so far */
-    uint32_t full_time = 1;  /* each thread of the block knows what all did before */
-    uint32_t clean_full = 0; /* and all of it before this was fenced */
-    bool partial = false;    /* some ThreadState::known is in use */
-    Seen seen = {};
-    std::vector<uint32_t> grid_known = {};           /* grid_time when it last left grid.sync() */
+    uint32_t number;                       /* as in Stamp::block */
+    uint32_t now = 1;                      /* synchronisations so far */
+    uint32_t full_time = 1;                /* each thread of the block knows what all did before */
+    uint32_t clean_full = 0;               /* and all of it before this was fenced */
+    bool partial = false;                  /* some ThreadState::known is in use */
+    Clock seen = {}, clean_seen = {};      /* of other blocks; the same at clean_full */
+    std::vector<uint32_t> grid_known = {}; /* grid_time when it last left grid.sync() */
     std::map<const void *, SyncObject> objects = {}; /* in shared memory, or of the runtime */
     uint32_t cluster_phase = 0;                      /* as in ThreadState: known to all */
     /* The last access of each thread of the cluster's other blocks to this one's shared memory, by
@@ -416,8 +420,9 @@ struct LaunchState {
     std::map<const void *, SyncObject> objects = {}; /* in global memory */
     /* not yet confirmed, by the reader's block, its thread, and the word's address */
     std::map<std::tuple<uint32_t, unsigned, uintptr_t>, Guess> guesses = {};
-    std::atomic<bool> guessed{false};                        /* there have been some */
-    bool passes_races = false, passes_uninitialised = false; /* as SIMT_IGNORE asks */
+    std::atomic<bool> guessed{false}; /* there have been some */
+    /* as SIMT_IGNORE asks */
+    bool passes_races = false, passes_uninitialised = false, passes_volatile = false;
     unsigned long long passed = 0;
     std::string first_passed = {};
     /* by the kernel: other threads may be looking at their shadows */
@@ -429,8 +434,8 @@ struct LaunchState {
 /* What an access leaves behind. */
 inline Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
 {
-    const uint32_t who =
-        thread->number | kind << thread_bits | place.number << (thread_bits + kind_bits);
+    const uint32_t who = thread->number | kind << thread_bits |
+                         place.number << (thread_bits + kind_bits + scope_bits);
     return Stamp{thread->block->number, who, thread->time};
 }
 
@@ -498,13 +503,18 @@ inline bool covers(const std::vector<uint32_t> &known, const Stamp &stamp)
     return stamp.thread() < known.size() && stamp.time < known[stamp.thread()];
 }
 bool ordered_before(const Stamp &earlier, const ThreadState *thread);
-bool would_be_ordered_by_fence(const Stamp &earlier, const ThreadState *thread);
+/* Whether a fence is all that is missing. */
+bool is_glimpsed(const Stamp &earlier, const ThreadState *thread);
+/* Whether somebody made it known at an address, but to its own block alone. */
+bool is_published_to_its_block(const Stamp &earlier, LaunchState *launch, const void *address);
 void order_barrier(BlockState *block);
 void order_warp(WarpState *warp, uint32_t lanes);
-void order_fence(ThreadState *thread);
-/* An atomic or volatile access, before it is made: it may publish what a fence covered. What it
- * sees of others' publications is settled when the thread next does anything (order_look). */
-void order_atomic(ThreadState *thread, const void *address, bool global, bool writes);
+void order_fence(ThreadState *thread, Scope scope);
+/* An atomic or volatile access. What it sees of others' publications is settled when the thread
+ * next does anything (order_look); what it makes known is for whoever comes to the address next, so
+ * others wait meanwhile. */
+void order_look_at(ThreadState *thread, const void *address, bool global, const Atomic &operation);
+void order_publish(ThreadState *thread, const void *address, bool global, const Atomic &operation);
 void order_look(ThreadState *thread);
 void order_release(ThreadState *thread, const void *object, const Block &home);
 void order_proxy_fence(ThreadState *thread);

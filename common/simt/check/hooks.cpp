@@ -55,6 +55,7 @@ struct Hooks final : Checker {
         if (launch.cooperative)
             state->grid_time.assign(launch.blocks, 0);
         state->passes_races = is_ignored("race", kernel_name(launch));
+        state->passes_volatile = is_ignored("volatile", kernel_name(launch));
         state->passes_uninitialised = is_ignored("uninitialised", kernel_name(launch));
         launch.checked = state;
         trace_launch_begin(state);
@@ -194,13 +195,13 @@ struct Hooks final : Checker {
 
     void acquired(const void *object) override { order_acquire(current_thread_state(), object); }
 
-    void thread_fence() override
+    void thread_fence(bool block_only) override
     {
         if (!current_thread)
             return;
         ThreadState *thread = settled_thread();
         noted("thread_fence", nullptr, 0, 0, nullptr);
-        order_fence(thread);
+        order_fence(thread, block_only ? block_scope : device_scope);
     }
 
     void proxy_fence() override
@@ -240,16 +241,19 @@ struct Hooks final : Checker {
 
     /* ---- accesses ---- */
 
-    void atomic_access(const void *address, size_t bytes, AccessKind kind,
+    void atomic_access(const void *address, size_t bytes, const Atomic &operation,
                        const void *where) override
     {
+        const AccessKind kind = operation.kind;
         static const char *const names[] = {"atomic_read", "atomic_write", "", "atomic_update"};
-        const ThreadState *thread = current_thread_state();
+        ThreadState *thread = current_thread_state();
         if (!thread)
             return;
+        thread->operation = operation;
+        thread->operand = nullptr;
         if (writes(kind) || thread->polled != address) {
             thread->block->counted.atomics++;
-            noted(names[kind - atomic_read], address, 0, bytes, where);
+            noted(names[std::max<int>(kind - atomic_read, 0)], address, 0, bytes, where);
         }
         /* We must come to know of atomic operations in the order in which they are made, or the
          * last block to count itself would not be the last that we know of. So from its
@@ -260,10 +264,14 @@ struct Hooks final : Checker {
         on_access(address, unsigned(bytes), kind, where);
     }
 
-    void atomic_done() override
+    void atomic_done(bool wrote) override
     {
-        if (const ThreadState *thread = current_thread_state())
-            thread->block->held.unlock();
+        ThreadState *thread = current_thread_state();
+        if (!thread)
+            return;
+        if (wrote && thread->operand)
+            order_publish(thread, thread->operand, thread->operand_global, thread->operation);
+        thread->block->held.unlock();
     }
 
     void compared(const void *address, size_t bytes) override

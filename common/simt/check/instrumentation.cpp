@@ -123,33 +123,25 @@ extern "C" void *simt_memset(void *to, int value, size_t bytes)
 /* ---- atomic built-ins ---- */
 
 /* For __atomic_... and std::atomic: CUDA's own atomic functions are calls into the runtime. */
-class AtomicBuiltIn
-{
-    int order;
+struct AtomicBuiltIn {
+    const bool writes;
 
-  public:
-    /* A release is a fence before the operation, an acquire one after it. */
-    AtomicBuiltIn(const volatile void *address, size_t bytes, AccessKind kind, int order,
-                  const void *where)
-        : order(order)
+    AtomicBuiltIn(const volatile void *address, size_t bytes, AccessKind kind, bool store,
+                  int order, const void *where)
+        : writes(check::writes(kind))
     {
-        if (writes(kind) && order >= __ATOMIC_RELEASE)
-            checker->thread_fence();
-        checker->atomic_access(const_cast<const void *>(address), bytes, kind, where);
+        checker->atomic_access(const_cast<const void *>(address), bytes,
+                               {kind, store, false, writes && order >= __ATOMIC_RELEASE,
+                                !store && order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE},
+                               where);
     }
-
-    ~AtomicBuiltIn()
-    {
-        checker->atomic_done();
-        if (order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE)
-            checker->thread_fence();
-    }
+    ~AtomicBuiltIn() { checker->atomic_done(writes); }
 };
 
 #define ATOMIC(T, bits, name, kind, parameters, expression)                                        \
     extern "C" T __tsan_atomic##bits##_##name parameters                                           \
     {                                                                                              \
-        AtomicBuiltIn operation(address, sizeof *address, kind, order, WHERE);                     \
+        AtomicBuiltIn operation(address, sizeof *address, kind, std::is_void_v<T>, order, WHERE);  \
         return expression;                                                                         \
     }
 
@@ -186,7 +178,7 @@ ATOMICS(uint32_t, 32)
 ATOMICS(uint64_t, 64)
 /* clang-format on */
 
-extern "C" void __tsan_atomic_thread_fence(int) { checker->thread_fence(); }
+extern "C" void __tsan_atomic_thread_fence(int) { checker->thread_fence(false); }
 
 extern "C" void __tsan_atomic_signal_fence(int) {}
 

@@ -10,12 +10,13 @@
  *   part of a warp   one number per thread of the block                        (ThreadState::known)
  *   grid.sync        one number per block of the grid (LaunchState::grid_time)
  *   clusters         one number per thread of each block (ClusterKnowledge)
- * Between blocks, and between warps without a barrier, knowledge travels by publication: a fence
- * followed by an atomic or volatile write, seen by an atomic or volatile read of the same address.
- * A publication carries what its thread knew at its fence, and what it had itself seen published.
- * Who sees it has glimpsed it (ThreadState::glimpsed), and knows it after a fence of its own, or
- * when its block meets at a barrier: the programming guide's own example (the last block to finish
- * adds up what all wrote) has a barrier there and no fence.
+ * Without a barrier knowledge travels by publication: a fence followed by an atomic or volatile
+ * write, or a release, seen by an atomic or volatile read of the same address. What is published is
+ * what the thread knew at its fence, as a Clock. Who sees it has glimpsed it, and knows it after a
+ * fence of its own, or when its block meets at a barrier: the programming guide's own example (the
+ * last block to finish adds up what all wrote) has a barrier there and no fence.
+ * All that has a scope. What was fenced, written, read or fenced again for the block alone means
+ * nothing to other blocks. An atomic update hands on what it finds, a store begins anew.
  */
 #include "check/check.h"
 #include "run/cluster.h"
@@ -23,22 +24,88 @@
 namespace simt::check
 {
 
-/* Whether a publication covers the stamp, or one that its publisher saw. `visited`: how far we
- * looked. The last ones know most. */
-static bool seen_covers(const Seen &seen, const Stamp &stamp,
-                        std::map<const SyncObject *, size_t> &visited)
+/* The later of each. */
+static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
 {
-    for (const auto &[object, length] : seen) {
-        size_t &looked_at = visited[object];
-        const size_t begin = std::exchange(looked_at, std::max(looked_at, length));
-        for (size_t i = length; i-- > begin;) {
-            const Publication &each = object->publications[i];
-            if ((each.block == stamp.block && covers(each.known, stamp)) ||
-                seen_covers(each.seen, stamp, visited))
-                return true;
-        }
+    if (into.size() < from.size())
+        into.resize(from.size());
+    for (size_t i = 0; i < from.size(); i++)
+        into[i] = std::max(into[i], from[i]);
+}
+
+/* ---- clocks ---- */
+
+constexpr unsigned fan_bits = 4, fan = 1u << fan_bits;
+
+/* Either children, or what is known of one block: of each of its threads accesses before a time. */
+struct ClockNode {
+    Clock child[fan];
+    std::vector<uint32_t> known;
+};
+
+static unsigned levels_of(const LaunchState *launch)
+{
+    unsigned levels = 0;
+    for (uint64_t blocks = 1; blocks < launch->blocks; blocks *= fan)
+        levels++;
+    return levels;
+}
+
+static const std::vector<uint32_t> *find(const Clock &clock, const LaunchState *launch,
+                                         uint32_t block)
+{
+    const uint32_t index = block - launch->first_block;
+    const ClockNode *node = clock.get();
+    for (unsigned level = levels_of(launch); node && level-- > 0;)
+        node = node->child[index >> level * fan_bits & (fan - 1)].get();
+    return node ? &node->known : nullptr;
+}
+
+static Clock of_one_block(std::vector<uint32_t> known, const LaunchState *launch, uint32_t block)
+{
+    auto node = std::make_shared<ClockNode>();
+    node->known = std::move(known);
+    for (unsigned level = 0; level < levels_of(launch); level++) {
+        auto above = std::make_shared<ClockNode>();
+        above->child[(block - launch->first_block) >> level * fan_bits & (fan - 1)] = node;
+        node = above;
     }
-    return false;
+    return node;
+}
+
+/* What either knows. Parts that one of them has already are shared, so that it costs no more than
+ * there is to learn. */
+static Clock joined(const Clock &a, const Clock &b)
+{
+    if (a == b || !b)
+        return a;
+    if (!a)
+        return b;
+    auto both = std::make_shared<ClockNode>();
+    bool all_a = true, all_b = true;
+    both->known = a->known;
+    join(both->known, b->known);
+    all_a = both->known == a->known;
+    all_b = both->known == b->known;
+    for (unsigned i = 0; a->known.empty() && i < fan; i++) {
+        both->child[i] = joined(a->child[i], b->child[i]);
+        all_a &= both->child[i] == a->child[i];
+        all_b &= both->child[i] == b->child[i];
+    }
+    return all_a ? a : all_b ? b : both;
+}
+
+static bool covers(const Clock &clock, const LaunchState *launch, const Stamp &stamp)
+{
+    const std::vector<uint32_t> *known = find(clock, launch, stamp.block);
+    return known && covers(*known, stamp);
+}
+
+static Clocks &clocks_of(ThreadState *thread)
+{
+    if (!thread->clocks)
+        thread->clocks = std::make_unique<Clocks>();
+    return *thread->clocks;
 }
 
 /* What the thread knows from the barrier of its cluster; null before it knows of any phase. */
@@ -68,23 +135,29 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
                 earlier.time < thread->warp->full_time) ||
                covers(thread->known, earlier);
     }
-    LaunchState *launch = block->launch;
+    const LaunchState *launch = block->launch;
     if (!block->grid_known.empty() &&
         earlier.time < block->grid_known[earlier.block - launch->first_block])
         return true;
-    if (thread->seen.empty() && block->seen.empty())
-        return false;
-    std::lock_guard<std::mutex> hold(launch->lock);
-    std::map<const SyncObject *, size_t> visited;
-    return seen_covers(thread->seen, earlier, visited) ||
-           seen_covers(block->seen, earlier, visited);
+    return covers(block->seen, launch, earlier) ||
+           (thread->clocks && covers(thread->clocks->seen, launch, earlier));
 }
 
-bool would_be_ordered_by_fence(const Stamp &earlier, const ThreadState *thread)
+bool is_glimpsed(const Stamp &earlier, const ThreadState *thread)
 {
-    std::lock_guard<std::mutex> hold(thread->block->launch->lock);
-    std::map<const SyncObject *, size_t> visited;
-    return seen_covers(thread->glimpsed, earlier, visited);
+    const LaunchState *launch = thread->block->launch;
+    return thread->clocks && (covers(thread->clocks->glimpsed[block_scope], launch, earlier) ||
+                              covers(thread->clocks->glimpsed[device_scope], launch, earlier));
+}
+
+bool is_published_to_its_block(const Stamp &earlier, LaunchState *launch, const void *address)
+{
+    std::lock_guard<std::mutex> hold(launch->lock);
+    const auto found = launch->objects.find(address);
+    if (found == launch->objects.end())
+        return false;
+    const auto local = found->second.local.find(earlier.block);
+    return local != found->second.local.end() && covers(local->second, launch, earlier);
 }
 
 void begin_moment(BlockState *block)
@@ -112,26 +185,35 @@ static void learnt(WarpState *warp)
 
 /* ---- small pieces ---- */
 
-/* The later of each. */
-static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
+/* The thread knows all this from here on. What is new about its own block, its warp has to look at
+ * again. */
+static void absorb(ThreadState *thread, const Clock &clock)
 {
-    if (into.size() < from.size())
-        into.resize(from.size());
-    for (size_t i = 0; i < from.size(); i++)
-        into[i] = std::max(into[i], from[i]);
+    if (!clock)
+        return;
+    BlockState *block = thread->block;
+    Clock &seen = clocks_of(thread).seen;
+    Clock both = joined(seen, clock);
+    if (both == seen)
+        return;
+    seen = std::move(both);
+    const std::vector<uint32_t> *own = find(clock, block->launch, block->number);
+    bool news = false;
+    for (size_t i = 0; own && i < own->size(); i++)
+        news |= (*own)[i] > block->full_time &&
+                (i >= thread->known.size() || (*own)[i] > thread->known[i]);
+    if (news) {
+        join(thread->known, *own);
+        block->partial = true;
+    }
+    learnt(thread->warp);
 }
 
-static void join(Seen &into, const Seen &from)
+/* What the thread has glimpsed, it knows from here on, as far as a fence of this scope says. */
+static void confirm(ThreadState *thread, Scope scope)
 {
-    for (const auto &[object, length] : from)
-        into.length(object) = std::max(into.length(object), length);
-}
-
-/* What the thread has glimpsed, it knows from here on. */
-static void confirm(ThreadState *thread)
-{
-    join(thread->seen, thread->glimpsed);
-    thread->glimpsed.clear();
+    for (unsigned each = block_scope; thread->clocks && each <= scope; each++)
+        absorb(thread, std::exchange(thread->clocks->glimpsed[each], nullptr));
 }
 
 /* What the thread knows about its block, one number per thread: what all did before `block_time`,
@@ -157,11 +239,30 @@ static std::vector<uint32_t> all_known(const ThreadState *thread)
     return known;
 }
 
-/* The same as of its last fence: what it may publish. */
-static std::vector<uint32_t> fenced_known(const ThreadState *thread)
+/* All that it knows. */
+static Clock everything(const ThreadState *thread)
 {
-    return known_as_of(thread, std::max(thread->fence_full, thread->block->clean_full),
-                       thread->fence_warp, thread->fence_time);
+    const BlockState *block = thread->block;
+    return joined(joined(thread->clocks ? thread->clocks->seen : nullptr, block->seen),
+                  of_one_block(all_known(thread), block->launch, block->number));
+}
+
+/* The same as of its last fence of a scope, or the last barrier when the block had fenced: what it
+ * may publish. Null when there was none. */
+static Clock fenced(ThreadState *thread, Scope scope)
+{
+    const BlockState *block = thread->block;
+    const Fence &fence = thread->fence[scope];
+    if (fence.time == 0 && block->clean_full == 0)
+        return nullptr;
+    Clocks &clocks = clocks_of(thread);
+    if (!clocks.publication[scope])
+        clocks.publication[scope] =
+            joined(joined(clocks.fenced[scope], block->clean_seen),
+                   of_one_block(known_as_of(thread, std::max(fence.full, block->clean_full),
+                                            fence.warp, fence.time),
+                                block->launch, block->number));
+    return clocks.publication[scope];
 }
 
 /* A new moment: what the thread does from now on is not covered by what it published before. */
@@ -174,7 +275,7 @@ void order_barrier(BlockState *block)
     /* When all threads that wrote have fenced, each may publish what the block did. */
     bool fenced = block->launch->fenced;
     for (unsigned i = 0; fenced && i < block->block->threads; i++)
-        fenced = !block->thread[i].unfenced_write;
+        fenced = !(block->thread[i].unfenced >> device_scope & 1);
 
     block->full_time = ++block->now;
     begin_moment(block);
@@ -183,30 +284,42 @@ void order_barrier(BlockState *block)
     for (unsigned i = 0; i < block->block->threads; i++) {
         ThreadState &thread = block->thread[i];
         thread.time = block->now;
-        if (fenced)
-            thread.published_on = nullptr;
+        thread.flag_scope = fenced ? device_scope : std::max(thread.flag_scope, block_scope);
+        thread.unfenced &= uint8_t(~(1u << block_scope));
         if (thread.look_at)
             order_look(&thread);
         block->cluster_phase = std::max(block->cluster_phase, thread.cluster_phase);
-        if (block->launch->published) {
-            confirm(&thread);
-            join(block->seen, thread.seen);
-            thread.seen.clear();
+        if (thread.clocks) {
+            confirm(&thread, device_scope);
+            block->seen = joined(block->seen, thread.clocks->seen);
+            thread.clocks->seen = nullptr;
+            if (fenced)
+                thread.clocks->publication[block_scope] = thread.clocks->publication[device_scope] =
+                    nullptr;
         }
         if (block->partial)
             thread.known.clear();
     }
+    if (fenced)
+        block->clean_seen = block->seen;
     block->partial = false;
     block->objects.clear(); /* nothing can be learned from them any more */
 }
 
 /* The thread may publish what it did before now, and what its warp and its block did. */
-static void fenced_now(ThreadState *thread)
+static void fenced_now(ThreadState *thread, Scope scope)
 {
-    thread->fence_time = thread->time;
-    thread->fence_full = thread->block->full_time;
-    thread->fence_warp = thread->warp->full_time;
-    thread->published_on = nullptr;
+    const BlockState *block = thread->block;
+    thread->flag_scope = std::max(thread->flag_scope, scope);
+    for (unsigned each = block_scope; each <= scope; each++) {
+        thread->fence[each] = {thread->time, block->full_time, thread->warp->full_time};
+        thread->unfenced &= uint8_t(~(1u << each));
+        if (!thread->clocks && !block->seen)
+            continue;
+        Clocks &clocks = clocks_of(thread);
+        clocks.fenced[each] = joined(clocks.seen, block->seen);
+        clocks.publication[each] = nullptr;
+    }
 }
 
 void order_warp(WarpState *warp, uint32_t lanes)
@@ -214,16 +327,17 @@ void order_warp(WarpState *warp, uint32_t lanes)
     BlockState *block = warp->block();
     ThreadState *const thread = &block->thread[warp->warp->number * warp_size];
     bool fenced = block->launch->fenced;
-    Seen seen, glimpsed;
+    Clock seen, glimpsed[scopes];
     uint32_t cluster_phase = 0;
     for (unsigned lane : bits(lanes)) {
         if (thread[lane].look_at)
             order_look(&thread[lane]);
-        if (block->launch->published) {
-            join(seen, thread[lane].seen);
-            join(glimpsed, thread[lane].glimpsed);
+        if (const Clocks *clocks = thread[lane].clocks.get()) {
+            seen = joined(seen, clocks->seen);
+            for (unsigned scope = block_scope; scope < scopes; scope++)
+                glimpsed[scope] = joined(glimpsed[scope], clocks->glimpsed[scope]);
         }
-        fenced &= !thread[lane].unfenced_write; /* as at a barrier of the block */
+        fenced &= !(thread[lane].unfenced >> device_scope & 1); /* as at a barrier of the block */
         cluster_phase = std::max(cluster_phase, thread[lane].cluster_phase);
     }
     const bool whole = (warp->warp->alive & ~lanes) == 0;
@@ -243,56 +357,77 @@ void order_warp(WarpState *warp, uint32_t lanes)
     for (unsigned lane : bits(lanes)) {
         thread[lane].time = block->now;
         thread[lane].cluster_phase = cluster_phase;
-        if (block->launch->published) {
-            thread[lane].seen = seen;
-            thread[lane].glimpsed = glimpsed;
+        if (seen || glimpsed[block_scope] || glimpsed[device_scope]) {
+            Clocks &clocks = clocks_of(&thread[lane]);
+            clocks.seen = seen;
+            std::copy(glimpsed, glimpsed + scopes, clocks.glimpsed);
         }
         if (fenced)
-            fenced_now(&thread[lane]);
+            fenced_now(&thread[lane], device_scope);
     }
 }
 
 /* ---- fences and publications ---- */
 
-void order_fence(ThreadState *thread)
+void order_fence(ThreadState *thread, Scope scope)
 {
     if (thread->look_at)
         order_look(thread);
-    confirm(thread);
+    confirm(thread, scope);
     thread->block->launch->fenced = true;
-    thread->unfenced_write = false;
     step(thread);
-    fenced_now(thread);
+    fenced_now(thread, scope);
 }
 
-/* Publishes to whoever looks at the object, in whatever block. With the launch's lock held. */
-static void publish(const ThreadState *thread, SyncObject &object, std::vector<uint32_t> known)
+/* Blocks of the launch can learn something of each other. */
+static void note_publication(LaunchState *launch)
 {
-    const BlockState *block = thread->block;
-    object.publications.push_back({block->number, thread->number, std::move(known), thread->seen});
-    join(object.publications.back().seen, block->seen);
-    block->launch->published = true;
-    for (uint8_t &quiet : block->launch->quiet)
+    if (launch->published.exchange(true))
+        return;
+    for (uint8_t &quiet : launch->quiet)
         __atomic_store_n(&quiet, never_quiet, __ATOMIC_RELAXED);
 }
 
-void order_atomic(ThreadState *thread, const void *address, bool global, bool writes)
+void order_look_at(ThreadState *thread, const void *address, bool global, const Atomic &operation)
 {
-    BlockState *block = thread->block;
-    /* Only a thread that has something to publish makes an object. */
-    const bool publishes =
-        writes && block->launch->fenced && (thread->fence_time > 0 || block->clean_full > 0);
-    if (publishes && global && thread->published_on != address) {
-        std::lock_guard<std::mutex> hold(block->launch->lock);
-        publish(thread, block->launch->objects[address], fenced_known(thread));
-        thread->published_on = address;
-    } else if (publishes && !global) {
-        SyncObject &object = block->objects[address];
-        join(object.known, fenced_known(thread));
-        join(object.seen, thread->seen);
-    }
+    if (operation.store)
+        return;
     thread->look_at = address;
     thread->look_at_global = global;
+    thread->look = operation;
+}
+
+void order_publish(ThreadState *thread, const void *address, bool global, const Atomic &operation)
+{
+    BlockState *block = thread->block;
+    LaunchState *launch = block->launch;
+    Clock known[scopes];
+    const Scope widest = operation.block_only ? block_scope : device_scope;
+    if (operation.release)
+        std::fill_n(known + block_scope, widest, everything(thread));
+    else if (launch->fenced)
+        for (unsigned scope = block_scope; scope <= widest; scope++)
+            known[scope] = fenced(thread, Scope(scope));
+    if (!known[block_scope] && !(operation.store && (launch->published || !global)))
+        return;
+    const auto put = [&](Clock &clock, const Clock &added) {
+        clock = operation.store ? added : joined(clock, added);
+    };
+    if (global) {
+        if (known[block_scope])
+            note_publication(launch);
+        std::lock_guard<std::mutex> hold(launch->lock);
+        SyncObject &object = launch->objects[address];
+        put(object.clock, known[device_scope]);
+        if (operation.store)
+            object.local.clear();
+        if (known[block_scope])
+            put(object.local[block->number], known[block_scope]);
+    } else {
+        put(block->objects[address].clock, known[block_scope]);
+    }
+    if (operation.release)
+        step(thread);
 }
 
 void order_look(ThreadState *thread)
@@ -300,39 +435,48 @@ void order_look(ThreadState *thread)
     BlockState *block = thread->block;
     LaunchState *launch = block->launch;
     const void *address = std::exchange(thread->look_at, nullptr);
-    if (!thread->look_at_global)
-        return order_acquire(thread, address);
-    if (!launch->published)
-        return;
-    std::lock_guard<std::mutex> hold(launch->lock);
-    const auto found = launch->objects.find(address);
-    if (found == launch->objects.end())
-        return;
-    const SyncObject *object = &found->second;
-    const size_t from = std::max(thread->seen.length(object), thread->glimpsed.length(object));
-    thread->glimpsed.length(object) = object->publications.size();
-    /* What other warps of the same block published there is knowledge about this block. */
-    for (size_t i = from; i < object->publications.size(); i++) {
-        const Publication &publication = object->publications[i];
-        if (publication.block != block->number || publication.thread == thread->number)
-            continue;
-        join(thread->known, publication.known);
-        learnt(thread->warp);
-        block->partial = true;
+    Clock looked[scopes];
+    if (!thread->look_at_global) {
+        const auto found = block->objects.find(address);
+        if (found == block->objects.end())
+            return;
+        looked[block_scope] = found->second.clock;
+    } else {
+        if (!launch->published)
+            return;
+        std::lock_guard<std::mutex> hold(launch->lock);
+        const auto found = launch->objects.find(address);
+        if (found == launch->objects.end())
+            return;
+        const SyncObject &object = found->second;
+        const auto local = object.local.find(block->number);
+        if (local != object.local.end())
+            looked[block_scope] = local->second;
+        if (!thread->look.block_only)
+            looked[device_scope] = object.clock;
     }
+    for (unsigned scope = block_scope; scope < scopes; scope++)
+        if (thread->look.acquire)
+            absorb(thread, looked[scope]);
+        else if (looked[scope]) {
+            Clock &glimpsed = clocks_of(thread).glimpsed[scope];
+            glimpsed = joined(glimpsed, looked[scope]);
+        }
 }
 
 void order_release(ThreadState *thread, const void *object, const Block &home)
 {
     BlockState *block = thread->block;
+    const Clock known = everything(thread);
     if (home.checked != block) { /* in the cluster */
+        note_publication(block->launch);
         std::lock_guard<std::mutex> hold(block->launch->lock);
-        publish(thread, block->launch->objects[object], all_known(thread));
+        Clock &clock = block->launch->objects[object].clock;
+        clock = joined(clock, known);
     } else {
         SyncObject &shared = block->objects[object];
-        join(shared.known, all_known(thread));
+        shared.clock = joined(shared.clock, known);
         shared.cluster_phase = std::max(shared.cluster_phase, known_cluster_phase(thread));
-        join(shared.seen, thread->seen);
     }
     step(thread);
 }
@@ -348,22 +492,17 @@ void order_acquire(ThreadState *thread, const void *object)
 {
     BlockState *block = thread->block;
     if (block->launch->published) {
-        std::lock_guard<std::mutex> hold(block->launch->lock);
+        std::unique_lock<std::mutex> hold(block->launch->lock);
         const auto far = block->launch->objects.find(object);
-        if (far != block->launch->objects.end()) {
-            thread->seen.length(&far->second) = far->second.publications.size();
-            learnt(thread->warp);
-        }
+        const Clock clock = far == block->launch->objects.end() ? nullptr : far->second.clock;
+        hold.unlock();
+        absorb(thread, clock);
     }
     const auto found = block->objects.find(object);
     if (found == block->objects.end())
         return;
-    const SyncObject &shared = found->second;
-    join(thread->known, shared.known);
-    thread->cluster_phase = std::max(thread->cluster_phase, shared.cluster_phase);
-    join(thread->seen, shared.seen);
-    learnt(thread->warp);
-    block->partial = true;
+    absorb(thread, found->second.clock);
+    thread->cluster_phase = std::max(thread->cluster_phase, found->second.cluster_phase);
 }
 
 /* ---- the barrier of a cluster ---- */
@@ -379,15 +518,16 @@ void arrive_at_cluster(ThreadState *thread, bool relaxed)
     ClusterKnowledge &arriving = state->arriving;
     /* About its own block: what it knows of others it has from earlier phases. */
     join(arriving.known[block->block->rank], all_known(thread));
-    join(arriving.seen, thread->seen);
-    join(arriving.seen, block->seen);
+    if (thread->clocks)
+        arriving.seen = joined(arriving.seen, thread->clocks->seen);
+    arriving.seen = joined(arriving.seen, block->seen);
     step(thread);
 }
 
 void leave_cluster_barrier(ThreadState *thread)
 {
     thread->cluster_phase = uint32_t(thread->thread->cluster_waits);
-    join(thread->seen, knowledge(thread)->seen);
+    absorb(thread, knowledge(thread)->seen);
     learnt(thread->warp);
 }
 

@@ -42,23 +42,27 @@ static std::string culprit(const ThreadState *thread)
            describe(*thread->thread);
 }
 
-static std::string verb(unsigned kind)
+static std::string verb(const Stamp &stamp)
 {
+    const unsigned kind = stamp.kind();
+    const char *const scope =
+        kind >= atomic_read && stamp.scope() == block_scope ? " (for its block)" : "";
     static const std::string ways[] = {"", " (volatile)", " atomically"};
     if (kind == atomic_update)
-        return "updates atomically";
+        return std::string("updates atomically") + scope;
     if (is_pending(kind))
         return "starts an asynchronous copy into it";
     if (kind == copy_write)
         return "copies asynchronously into it";
     const std::string what = writes(kind) ? "write" : "read";
-    return kind < proxy_read ? what + "s" + ways[kind / 2] : "has asynchronous work " + what;
+    return kind < proxy_read ? what + "s" + ways[kind / 2] + scope
+                             : "has asynchronous work " + what;
 }
 
 /* "thread (3,0,0) writes at file.cu:12" */
 static std::string deed(const LaunchState *launch, const Stamp &stamp)
 {
-    return thread_name(launch, stamp.thread()) + " " + verb(stamp.kind()) + " at " + at(stamp);
+    return thread_name(launch, stamp.thread()) + " " + verb(stamp) + " at " + at(stamp);
 }
 
 static std::string plural(unsigned long long count, const char *noun)
@@ -271,31 +275,74 @@ static bool one_is_atomic(const Stamp &first, const Stamp &second)
     return is_atomic(first) != is_atomic(second);
 }
 
+/* Of two atomic operations: that they race is all a matter of their scopes. Of two volatile ones,
+ * or one of each: that they are no atomic operations. */
+static std::string advice_on_scopes(const Stamp &first, const Stamp &second, const char *kernel)
+{
+    const auto is = [](const Stamp &stamp, unsigned from, unsigned to) {
+        return stamp.kind() >= from && stamp.kind() <= to;
+    };
+    if (is(first, atomic_read, atomic_update) && is(second, atomic_read, atomic_update))
+        return "; the scope is too small: what is atomic for one block (atomicAdd_block() and its "
+               "like, cuda::thread_scope_block) is not for another";
+    if (is(first, volatile_read, atomic_update) && is(second, volatile_read, atomic_update))
+        return format("; volatile orders nothing: use an atomic operation, or a fence right before "
+                      "the write that is a flag (SIMT_IGNORE=volatile:%s takes volatile accesses "
+                      "for atomic)",
+                      bare(kernel).c_str());
+    return "";
+}
+
 /* `second_block`: null when it may be over. */
-static std::string advice_between_blocks(const LaunchState *launch, const BlockState *second_block,
+static std::string advice_between_blocks(LaunchState *launch, const BlockState *second_block,
                                          const Race &race)
 {
     const auto &[address, first, second, look] = race;
     /* The second block has looked at something else, which may have told it that the first is done:
      * that means nothing without a fence. */
     const std::string block = block_name(launch, first.block);
-    if (second_block && would_be_ordered_by_fence(first, &second_block->thread[second.thread()]))
-        return "; the operation at " + at(place_address(look.place)) + " tells it that " + block +
+    const std::string said = "the operation at " + at(place_address(look.place));
+    if (second_block && is_glimpsed(first, &second_block->thread[second.thread()]))
+        return "; " + said + " tells it that " + block +
                " is done, but a __threadfence() or a barrier is missing between that and " +
                at(second);
+    if (look.address && is_published_to_its_block(first, launch, look.address))
+        return "; if " + said + " is what tells it that " + block +
+               " is done, the scope is too small: a __threadfence_block(), or an operation for the "
+               "block alone, means nothing to other blocks";
+    const std::string scopes = advice_on_scopes(first, second, kernel_name(*launch->launch));
+    if (!scopes.empty())
+        return scopes;
     if (writes(first.kind()) && look.address)
-        return "; if the operation at " + at(place_address(look.place)) +
-               " is what tells it that " + block + " is done, a __threadfence() of " + block +
-               " is missing between " + at(first) + " and the operation that says so";
+        return "; if " + said + " is what tells it that " + block +
+               " is done, a __threadfence() of " + block + " is missing between " + at(first) +
+               " and the operation that says so";
     if (one_is_atomic(first, second))
         return "; make the other access atomic too: nothing orders the blocks of one launch";
     return "; nothing orders the blocks of one launch: use an atomic operation or a second launch, "
            "or publish the data with __threadfence() and an atomic flag";
 }
 
-static std::string advice_within_block(const BlockState *block, const Stamp &first,
-                                       const Stamp &second)
+static std::string advice_within_block(const BlockState *block, const Race &race)
 {
+    const auto &[address, first, second, last] = race;
+    /* What the two threads last did by an atomic or volatile operation, if at one address: a lock,
+     * or a flag. */
+    const ThreadState &one = block->thread[first.thread()], &other = block->thread[second.thread()];
+    const Look &before = one.last_look, &look = other.last_look;
+    const std::string said = look.address ? at(place_address(look.place)) : "";
+    if (look.address && is_glimpsed(first, &other))
+        return "; the operation at " + said + " tells it that " +
+               thread_name(block->launch, first.thread()) +
+               " is done, but a __threadfence_block() is missing between that and " + at(second);
+    if (look.address && before.address == look.address && before.address != memory_at(address))
+        return "; if the operation at " + said + " is what tells it that " +
+               thread_name(block->launch, first.thread()) +
+               " is done, a __threadfence_block() is missing between " + at(first) +
+               " and the operation at " + at(place_address(before.place));
+    const std::string scopes = advice_on_scopes(first, second, kernel_name(*block->launch->launch));
+    if (!scopes.empty())
+        return scopes;
     if (one_is_atomic(first, second))
         return "; make the other access atomic too, or put a __syncthreads() between them";
     if (is_pending(first.kind()))
@@ -314,7 +361,7 @@ static std::string advice_within_block(const BlockState *block, const Stamp &fir
                            one_warp ? block->warp[warp].last_barrier : block->last_barrier);
 }
 
-static std::string race_text(const LaunchState *launch, const BlockState *block, const Race &race)
+static std::string race_text(LaunchState *launch, const BlockState *block, const Race &race)
 {
     const auto &[address, first, second, look] = race;
     const bool shared = !find_region(address), two_blocks = first.block != second.block;
@@ -334,7 +381,7 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
         text += deed(launch, *side) + (side == &first ? ", " : "");
     }
     if (!two_blocks)
-        text += advice_within_block(block, first, second);
+        text += advice_within_block(block, race);
     else if (block && !one_is_atomic(first, second) && cluster_rank_of(block, first.block) >= 0 &&
              cluster_rank_of(block, second.block) >= 0)
         text += "; a cluster_arrive() and a cluster_wait() are missing between them";

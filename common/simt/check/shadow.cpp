@@ -119,27 +119,54 @@ static bool same_warp(const Stamp &a, const Stamp &b)
     return a.block == b.block && a.thread() / warp_size == b.thread() / warp_size;
 }
 
+/*
+ * Volatile accesses are how flags are polled: a volatile write right after a fence is one, and
+ * meets volatile reads and atomic operations as if it were atomic. Others are like plain accesses,
+ * unless the program says that they shall do for flags (SIMT_IGNORE=volatile). But in shared memory
+ * and within a warp they are how code of the years before Volta relied on lanes that run in lock
+ * step, and that is a race now.
+ */
 static bool conflicts(const Stamp &a, const Access &access)
 {
-    unsigned one = conflict_kind(a.kind()), two = conflict_kind(access.stamp.kind());
+    const Stamp &b = access.stamp;
+    const unsigned one = conflict_kind(a.kind()), two = conflict_kind(b.kind());
     if (!writes(one) && !writes(two))
         return false;
+    if (one < volatile_read || two < volatile_read)
+        return true;
+    const unsigned scope = a.block == b.block ? block_scope : device_scope;
     if (one >= atomic_read && two >= atomic_read)
+        return a.scope() < scope || b.scope() < scope;
+    const bool both_volatile = one < atomic_read && two < atomic_read;
+    if (both_volatile && access.home && same_warp(a, b))
+        return true;
+    if (access.thread->block->launch->passes_volatile)
         return false;
-    if (one >= volatile_read && two >= volatile_read) {
-        /*
-         * Volatile accesses are how flags are polled. But within a warp they are how code of the
-         * years before Volta relied on lanes that run in lock step, and that is a race now.
-         */
-        bool both_volatile = one < atomic_read && two < atomic_read;
-        return both_volatile && access.home && same_warp(a, access.stamp);
-    }
-    return true;
+    return (both_volatile && writes(one) && writes(two)) || a.scope() < scope || b.scope() < scope;
+}
+
+/* What Stamp::scope() says: how far the access may reach and meet atomic ones. */
+static unsigned scope_of(const ThreadState *thread, unsigned kind)
+{
+    if (kind < volatile_read || kind > atomic_update)
+        return no_scope;
+    if (kind >= atomic_read)
+        return thread->operation.block_only ? block_scope : device_scope;
+    if (kind == volatile_read)
+        return device_scope;
+    for (unsigned scope = thread->flag_scope; scope > no_scope; scope--)
+        if (!(thread->unfenced >> scope & 1))
+            return scope;
+    return no_scope;
 }
 
 static bool precedes(const Stamp &earlier, const Access &access)
 {
-    return same_thread(earlier, access.stamp) || ordered_before(earlier, access.thread);
+    const unsigned kind = access.stamp.kind();
+    return same_thread(earlier, access.stamp) || ordered_before(earlier, access.thread) ||
+           /* without a fence, too, processors keep these behind what they have seen */
+           ((kind == volatile_read || (kind >= atomic_read && kind <= atomic_update)) &&
+            is_glimpsed(earlier, access.thread));
 }
 
 /* Keeps a read as one of the two that stand for all since the last write, but not those that are
@@ -177,6 +204,7 @@ static bool races(const Cell &cell, const Stamp &earlier, const Access &access)
     if (!live(earlier, access) || !conflicts(earlier, access) || precedes(earlier, access))
         return false;
     return &earlier != &cell.write || conflict_kind(earlier.kind()) < volatile_read ||
+           (earlier.block != access.stamp.block && earlier.scope() == block_scope) ||
            !has_seen_last_write(cell, access);
 }
 
@@ -187,7 +215,7 @@ static bool touch(Cell &cell, const Access &access, Stamp *enemy)
     for (const Stamp *earlier : {&cell.write, &cell.other[0], &cell.other[1]})
         if (races(cell, *earlier, access)) {
             /* A write over a write may yet be harmless; a read on one side is not. */
-            if (!conflict || enemy->kind() == plain_write)
+            if (!conflict || (enemy->kind() | 2) == volatile_write)
                 *enemy = *earlier;
             conflict = true;
         }
@@ -266,7 +294,7 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
     const Race race = {address, enemy, access.stamp, other_look(block, address)};
     if (may_be_guess(block->launch, race))
         return;
-    if (enemy.kind() != plain_write || access.stamp.kind() != plain_write)
+    if ((enemy.kind() | 2) != volatile_write || (access.stamp.kind() | 2) != volatile_write)
         return report_race(block->launch, block, race);
     /* Both write. If the second stores what is there, they cannot be told apart: wait and see. */
     Overwrite overwrite = {race, bytes, 0};
@@ -547,7 +575,8 @@ bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintpt
                    unsigned bytes, unsigned kind, const Place &place)
 {
     const LaunchState *launch = thread->block->launch;
-    const Stamp stamp = stamp_of(thread, kind, place);
+    Stamp stamp = stamp_of(thread, kind, place);
+    stamp.who |= scope_of(thread, kind) << (thread_bits + kind_bits);
     /* whether the times of its block and its warp say all that matters to the thread's access */
     const bool usual =
         kind <= plain_write && bytes >= 4 && !thread->block->partial &&
@@ -573,7 +602,8 @@ bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintpt
 static inline void count_known_access(ThreadState *thread, Instruction &instruction,
                                       uintptr_t address, AccessKind kind)
 {
-    thread->unfenced_write |= instruction.place.space == global_space && kind == plain_write;
+    if (kind == plain_write && instruction.place.space == global_space)
+        thread->unfenced = 0xff;
     add_execution(address, instruction, thread->lane);
 }
 

@@ -7,8 +7,7 @@
  * - memory that a kernel touches must be its arguments, its stack, shared, device or constant
  *   memory, or read-only data;
  * - make atomic operations through atomic_access() here, out of the compiler's sight, not with
- *   __atomic built-ins; an atomic with release or acq_rel order is a thread_fence() and then the
- *   atomic.
+ *   __atomic built-ins.
  */
 #pragma once
 
@@ -56,6 +55,14 @@ enum AccessKind : unsigned {
     proxy_write_pending = 11,
     copy_write = 13, /* of cp.async, which is not of the asynchronous proxy */
     copy_pending = 15
+};
+
+/* An atomic operation. */
+struct Atomic {
+    AccessKind kind;
+    bool store;      /* it does not see what it overwrites */
+    bool block_only; /* its scope */
+    bool release, acquire;
 };
 
 /* A copy of a box between global and shared memory, by one instruction of one thread. */
@@ -111,12 +118,12 @@ struct Checker {
     /* The running thread's next atomic operation. No other on the same address comes between this
      * call and the next. `where` is an address in the kernel's code. Of host code's (cuda::atomic,
      * std::atomic) and its fences nothing is kept. */
-    virtual void atomic_access(const void *, size_t, AccessKind, const void * /* where */) {}
-    virtual void atomic_done() {}
+    virtual void atomic_access(const void *, size_t, const Atomic &, const void * /* where */) {}
+    virtual void atomic_done(bool /* wrote */) {}
     /* It was a compare-and-swap: had a plain read of the same place seen an old value, this would
      * have noticed. */
     virtual void compared(const void *, size_t) {}
-    virtual void thread_fence() {} /* __threadfence_block, __threadfence, __threadfence_system */
+    virtual void thread_fence(bool /* block_only */) {}
     virtual void proxy_fence() {}  /* fence.proxy.async: that proxy sees what the running thread knows of */
     /* Memory that a runtime function touches in the running thread's name. `home`: the block of the
      * cluster in whose shared memory it lies, if that is not the running one; it has not ended. */

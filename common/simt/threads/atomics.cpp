@@ -6,8 +6,10 @@
 using namespace simt;
 
 /* Most kernels ignore what an exchange returns: they set a flag with it for the first time. */
-static AccessKind kind_of(int operation)
+static AccessKind kind_of(int operation, bool atomic)
 {
+    if (!atomic) /* for other threads */
+        return operation == simt_load ? plain_read : plain_write;
     return operation == simt_load                                  ? atomic_read
            : operation == simt_store || operation == simt_exchange ? atomic_write
                                                                    : atomic_update;
@@ -15,7 +17,7 @@ static AccessKind kind_of(int operation)
 
 /* A thread that keeps to one address may be waiting for another thread to change it: now and then
  * it lets the others run, or they never would. */
-static void notice(const void *address, size_t bytes, AccessKind kind, const void *where)
+static void notice(const void *address, size_t bytes, const Atomic &operation, const void *where)
 {
     constexpr unsigned repeats_before_yield = 64;
     if (!current_thread)
@@ -29,7 +31,7 @@ static void notice(const void *address, size_t bytes, AccessKind kind, const voi
         block.atomic_repeats = 0;
         simt_yield();
     }
-    checker->atomic_access(address, bytes, kind, where);
+    checker->atomic_access(address, bytes, operation, where);
 }
 
 /* Puts in what update(old) makes of the old value, which it returns. */
@@ -64,13 +66,23 @@ static uint64_t perform(void *address, int operation, Word value, Word expected)
     }
 }
 
-uint64_t simt_atomic(void *address, size_t bytes, int operation, uint64_t value, uint64_t expected)
+uint64_t simt_atomic(void *address, size_t bytes, int asked, uint64_t value, uint64_t expected)
 {
-    notice(address, bytes, kind_of(operation), __builtin_return_address(0));
+    const int operation = asked & (simt_block_scope - 1);
+    const bool release = asked & simt_release, acquire = asked & simt_acquire;
+    notice(address, bytes,
+           {kind_of(operation, !(asked & simt_thread_scope)), operation == simt_store,
+            (asked & simt_block_scope) != 0, release, acquire},
+           __builtin_return_address(0));
+    if (release)
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
     const uint64_t before = bytes == 4   ? perform<uint32_t>(address, operation, value, expected)
                             : bytes == 8 ? perform<uint64_t>(address, operation, value, expected)
                                          : perform<uint16_t>(address, operation, value, expected);
-    checker->atomic_done();
+    if (acquire)
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    checker->atomic_done(operation != simt_load &&
+                         (operation != simt_compare || before == expected));
     if (operation == simt_compare)
         checker->compared(address, bytes);
     return before;
@@ -79,7 +91,8 @@ uint64_t simt_atomic(void *address, size_t bytes, int operation, uint64_t value,
 void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *update,
                         const void *operand, void *before)
 {
-    notice(address, bytes, atomic_update, __builtin_return_address(0));
+    notice(address, bytes, {atomic_update, false, false, false, false},
+           __builtin_return_address(0));
     const auto updated = [=](auto value) {
         update(&value, operand);
         return value;
@@ -88,5 +101,5 @@ void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *updat
         *static_cast<uint16_t *>(before) = replace(static_cast<uint16_t *>(address), updated);
     else
         *static_cast<uint32_t *>(before) = replace(static_cast<uint32_t *>(address), updated);
-    checker->atomic_done();
+    checker->atomic_done(true);
 }

@@ -14,7 +14,13 @@ long long simt_clock(void)
 void simt_threadfence(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    checker->thread_fence();
+    checker->thread_fence(false);
+}
+
+void simt_threadfence_block(void)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    checker->thread_fence(true);
 }
 
 /* ---- Memory that device code asks for ---- */

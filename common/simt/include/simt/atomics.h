@@ -49,7 +49,8 @@ constexpr T negated(T value)
 
 #define SIMT_ATOMIC_ONE(name, T, parameters, ...)                                                  \
     SIMT_INLINE(T, name, parameters, simt::atomic(address, __VA_ARGS__))                           \
-    SIMT_INLINE(T, name##_block, parameters, simt::atomic(address, __VA_ARGS__))                   \
+    SIMT_INLINE(T, name##_block, parameters,                                                       \
+                simt::atomic(address, simt_block_scope | __VA_ARGS__))                             \
     SIMT_INLINE(T, name##_system, parameters, simt::atomic(address, __VA_ARGS__))
 #define SIMT_ATOMIC(name, T, operation)                                                            \
     SIMT_ATOMIC_ONE(name, T, (T * address, T value), operation, value)

@@ -41,7 +41,9 @@ void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, i
 /* clang-format off */
 enum simt_operation {
     simt_add, simt_and, simt_or, simt_xor, simt_min_signed, simt_max_signed, simt_min, simt_max,
-    simt_increment, simt_decrement, simt_add_float, simt_exchange, simt_compare, simt_load, simt_store
+    simt_increment, simt_decrement, simt_add_float, simt_exchange, simt_compare, simt_load, simt_store,
+    /* added to one of these: the scope, where it is not the device, and the order */
+    simt_block_scope = 32, simt_thread_scope = 64, simt_release = 128, simt_acquire = 256
 };
 /* clang-format on */
 
