@@ -750,6 +750,40 @@ CONDITIONAL_TEST(simtcc, too_much_static_shared_memory, on_cpu())
                       "shared memory; a kernel has at most 49152 (0xc000)");
 }
 
+/* Each file's variables of the device are its own, as nvcc has it, unless -rdc=true. */
+CONDITIONAL_TEST(simtcc, variables_of_files, on_cpu())
+{
+    run_script(
+        "echo 'namespace n { __device__ int flag; __constant__ int fixed[2] = {1}; } __managed__ "
+        "int "
+        "both; void set(); __global__ void one() { both = n::flag + n::fixed[0]; } int main() { "
+        "set(); "
+        "one<<<1, 1>>>(); return cudaDeviceSynchronize() || both != 1; }' >a.cu; "
+        "echo 'namespace n { __device__ int flag; __constant__ int fixed[3]; } __managed__ int "
+        "both; "
+        "__global__ void two() { both = n::flag = 2 + n::fixed[0]; } void set() { two<<<1, 1>>>(); "
+        "}' >b.cu; simtcc -Wall -Wextra -Werror a.cu b.cu -o own; ./own; "
+        "echo 'extern __device__ int flag; __global__ void two() { flag = 2; } void set() { "
+        "two<<<1, 1>>>(); }' >c.cu; echo '__device__ int flag; void set(); int main() { int value; "
+        "set(); cudaMemcpyFromSymbol(&value, flag, 4); return value != 2; }' >d.cu; "
+        "simtcc -rdc=true c.cu d.cu -o shared; ./shared");
+}
+
+/* A lock that nobody has set to 0: told, by the fast build while it waits. */
+CONDITIONAL_TEST(simtcc, spins_on_new_memory, on_cpu())
+{
+    const char *said = run_script(
+        "echo '__global__ void take(int *lock) { while (atomicCAS(lock, 0, 1) != 0) {} } int "
+        "main() "
+        "{ int *lock; cudaMalloc(&lock, 4); take<<<1, 1>>>(lock); return cudaDeviceSynchronize(); "
+        "}' >take.cu; simtcc take.cu -o take; timeout 5 ./take || true; "
+        "simtcc --check take.cu -o checked; timeout 20 ./checked && exit 1; "
+        "true");
+    expect_said(said, "kernel take, launched at take.cu:1, block (0,0,0), thread (0,0,0), polls");
+    expect_said(said, "was it ever set?");
+    expect_said(said, "report: uninitialised global memory");
+}
+
 /* A program may bring a stub for a library that is not there. */
 CONDITIONAL_TEST(simtcc, headers_of_ones_own, on_cpu())
 {

@@ -8,13 +8,14 @@
  *     __shared__ T s               STORAGE T s
  *     extern __shared__ T s[];     simt::pointer_to<T> const s = simt::dynamic_shared<T, 16>();
  *     __global__, __device__, __host__      nothing
+ *     __device__ T v, __constant__, __managed__    static T v, unless files share their variables
  *     __launch_bounds__(n)         simt_launch_bounds(n), the kernel's first statement
  *
  * and, in device code only,
  *
  *     clock(), malloc(n), free(p), new T    simt_device_clock(), ..., new (simt::device_heap) T
  *
- *     simt-translate STORAGE < PREPROCESSED > REWRITTEN
+ *     simt-translate STORAGE [VARIABLES] < PREPROCESSED > REWRITTEN
  */
 #include <algorithm>
 #include <cctype>
@@ -134,18 +135,21 @@ struct Lexer {
 };
 
 struct Translator {
-    const string storage; /* what a static __shared__ variable is declared as */
+    const string storage;   /* what a static __shared__ variable is declared as */
+    const string variables; /* and one of the device */
     const string &text;
     std::vector<Token> t;
     int depth = 0;               /* of braces */
+    int namespaces = 0;          /* the outermost of them that are no more than that */
     int device_depth = -1;       /* at which the current device function's body begins, or -1 */
     bool device_heading = false; /* a __global__ or __device__ came by since the last ; or } */
     bool host_heading = false;
     string launch_bounds = ""; /* of the kernel whose heading this is */
     string names = "";         /* calls that say what the kernels' parameters are called */
     std::set<string> kernels = {};
-    std::set<string> only_kernels = {}; /* names that nothing else has */
-    std::set<size_t> headings = {};     /* where those stand in their kernels' headings */
+    std::set<string> shared_between_files = {}; /* variables that are declared extern, too */
+    std::set<string> only_kernels = {};         /* names that nothing else has */
+    std::set<size_t> headings = {};             /* where those stand in their kernels' headings */
 
     /* The rewritten text. */
     string run()
@@ -153,6 +157,9 @@ struct Translator {
         for (size_t i = 0; i < t.size(); i++)
             if (is(i, "__global__") || (is(i, "global") && is(i - 3, "__attribute__")))
                 note_kernel(i + 1);
+            else if (is(i, "__device__", "__constant__", "__managed__") && declared_extern(i))
+                for (size_t name = i; name < t.size() && !is(name, ";", "(", "{"); name++)
+                    shared_between_files.insert(t[name].spelling);
         for (size_t i = 1; i < t.size(); i++)
             if (t[i].kind == word && !headings.count(i) && is_declarator(i))
                 only_kernels.erase(t[i].spelling);
@@ -241,9 +248,12 @@ struct Translator {
                 device_depth = depth;
             if (!launch_bounds.empty())
                 t[i + 1].lead.insert(0, " simt_launch_bounds(" + launch_bounds + ");");
+            if (namespaces == depth && opens_namespace(i))
+                namespaces++;
             depth++;
-        } else if (is(i, "}") && --depth == device_depth) {
-            device_depth = -1;
+        } else if (is(i, "}")) {
+            device_depth = --depth == device_depth ? -1 : device_depth;
+            namespaces = std::min(namespaces, depth);
         }
         if (is(i, "{", "}", ";")) {
             device_heading = host_heading = false;
@@ -297,6 +307,14 @@ struct Translator {
         }
     }
 
+    bool declared_extern(size_t i) const
+    {
+        while (--i > 0 && !is(i, ";", "{", "}"))
+            if (is(i, "extern"))
+                return true;
+        return is(i + 1, "extern");
+    }
+
     /* Whether a name may be declared here, of a function or a variable. */
     bool is_declarator(size_t i) const
     {
@@ -344,6 +362,44 @@ struct Translator {
         }
     }
 
+    /* namespace a::b {, namespace {, extern "C" { */
+    bool opens_namespace(size_t brace) const
+    {
+        size_t i = brace - 1;
+        while (i > 0 && (is(i, "::", "inline") || (t[i].kind == word && !is(i, "namespace"))))
+            i--;
+        return is(i, "namespace") || (t[i].kind == literal && is(i - 1, "extern"));
+    }
+
+    /* Whether a variable of the device is declared around `i` that other files do not see: without
+     * -rdc=true each file has its own. */
+    bool is_files_own(size_t i) const
+    {
+        if (variables.empty() || depth != namespaces)
+            return false;
+        for (size_t before = i - 1; before > 0 && !is(before, ";", "{", "}"); before--)
+            if (is(before, "static", "extern", "__device__", "__constant__", "__managed__") ||
+                t[before].spelling == variables)
+                return false;
+        size_t name = 0;
+        for (size_t after = i + 1; after < t.size(); after++) {
+            if (is(after, ";", "=", "[", "{", ","))
+                return name != 0 && !shared_between_files.count(t[name].spelling);
+            if (is(after, "static", "extern", "struct", "class", "union", "enum", "using"))
+                return false;
+            if (is(after, "alignas", "__attribute__", "decltype"))
+                after = closing(after + 1);
+            else if (is(after, "<"))
+                while (after < t.size() && !is(after, ">", ">>>", ";"))
+                    after++;
+            else if (is(after, "("))
+                return false; /* a function */
+            else if (t[after].kind == word)
+                name = after;
+        }
+        return false;
+    }
+
     void translate_word(size_t i)
     {
         if (refuse_call(i)) {
@@ -351,7 +407,10 @@ struct Translator {
             (is(i, "__host__") ? host_heading : device_heading) = true;
             if (is(i, "__global__"))
                 note_parameters(i + 1);
-            replace(i, string(t[i].spelling.size(), ' '));
+            replace(i, is(i, "__device__") && is_files_own(i) ? variables
+                                                              : string(t[i].spelling.size(), ' '));
+        } else if (is(i, "__constant__", "__managed__")) {
+            replace(i, is_files_own(i) ? variables : "");
         } else if (is(i, "__launch_bounds__") && is(i + 1, "(")) {
             launch_bounds = spelled(i + 2, closing(i + 1));
             erase(i, closing(i + 1) + 1);
@@ -520,12 +579,12 @@ struct Translator {
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        std::cerr << "usage: simt-translate STORAGE < PREPROCESSED > REWRITTEN\n";
+    if (argc != 2 && argc != 3) {
+        std::cerr << "usage: simt-translate STORAGE [VARIABLES] < PREPROCESSED > REWRITTEN\n";
         return 2;
     }
     std::ios::sync_with_stdio(false);
     Lexer lexer{{std::istreambuf_iterator<char>(std::cin), {}}};
-    std::cout << Translator{argv[1], lexer.s, lexer.all()}.run();
+    std::cout << Translator{argv[1], argc > 2 ? argv[2] : "", lexer.s, lexer.all()}.run();
     return std::cout.flush() ? 0 : 1;
 }

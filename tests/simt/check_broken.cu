@@ -642,6 +642,21 @@ BROKEN(lock_taken_without_fence, lock_without_fence<<<1, 64>>>(data, false, true
 
 BROKEN(lock_given_without_fence, lock_without_fence<<<1, 64>>>(data, true, false))
 
+/* Only the block that comes second races, and which that is, is the order's to say. */
+__global__ void in_turns_of_two(int *data)
+{
+    const int spins = 2000 * (int)(1 - blockIdx.x);
+    int sum = 0;
+    for (int i = 0; i < spins; i++)
+        sum += data[100 + i]; /* the first one takes its time */
+    if (atomicAdd(&data[0], 1) == 1)
+        data[2 + blockIdx.x] = data[1];
+    else
+        data[1] = 5 + sum;
+}
+
+BROKEN(in_turns_of_two, in_turns_of_two<<<2, 1>>>(data))
+
 /* Volatile is no order. */
 __global__ void volatile_sum(volatile int *data)
 {

@@ -582,6 +582,23 @@ __global__ void volatile_unlock(int *data)
 
 CORRECT(volatile_unlock, 2, 8 * i, volatile_unlock<<<8, 32>>>(data))
 
+__global__ void many_locks(int *data, int rounds)
+{
+    unsigned drawn = 7 * blockIdx.x + 1;
+    for (int i = 0; i < rounds; i++) {
+        drawn = 1664525u * drawn + 1013904223u;
+        int *lock = &data[(drawn >> 16) % 32];
+        while (atomicCAS(lock, 0, 1) != 0)
+            ;
+        __threadfence(); /* the sum is read with the lock held */
+        lock[64] += 1;
+        __threadfence(); /* and written before it is released */
+        atomicExch(lock, 0);
+    }
+}
+
+CORRECT(many_locks, 32, 0, many_locks<<<4, 1>>>(data, 3200))
+
 /* --------------------------------------------------------------------------------------- global
  * memory */
 

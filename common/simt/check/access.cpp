@@ -137,6 +137,8 @@ static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
 static void notice_polling(ThreadState *thread, unsigned kind, const void *pointer)
 {
     constexpr unsigned polls_before_yield = 64;
+    if (kind == plain_read && thread->polled && is_builtin(pointer))
+        return; /* while (*flag < gridDim.x) */
     if (kind != volatile_read && kind != atomic_read) {
         thread->polled = nullptr;
     } else if (thread->polled != pointer) {
@@ -227,6 +229,8 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
         order_look(thread);
 
     const Touch touch = {address, bytes, writes(kind), where};
+    if (kind == volatile_read || kind == volatile_write)
+        wait_for_turn(*block->block);
     const Reach *reach = shared_reach(block, address);
     const Space space = reach ? shared_space : global_space;
     Region *region = reach ? nullptr : find_region(address);

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <map>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -428,7 +430,13 @@ struct LaunchState {
     /* by the kernel: other threads may be looking at their shadows */
     std::vector<Region *> freed = {};
     struct counters counted = {};
-    struct LaunchTrace *trace = nullptr; /* null unless a trace is written */
+    std::mutex turns = {}; /* the lock of these: see hooks.cpp */
+    std::condition_variable turn_passed = {};
+    std::atomic<unsigned long long> turn{0};
+    std::atomic<bool> turns_are_over{false};
+    unsigned long long first_running = 0, ended = 0, grid_arrivals = 0;
+    std::set<unsigned long long> away = {}; /* of those from first_running on */
+    struct LaunchTrace *trace = nullptr;    /* null unless a trace is written */
 };
 
 /* What an access leaves behind. */
@@ -485,8 +493,9 @@ void on_known_access(uintptr_t address, Instruction &instruction, ThreadState *t
 /* `home` is whose shared memory it is, or null. False for threadIdx and its like. */
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
                    unsigned bytes, unsigned kind, const Place &place);
-void settle_overwrites(BlockState *block);    /* before the running thread does anything else */
-void settle_uninitialised(BlockState *block); /* at a barrier and at the block's end */
+void settle_overwrites(BlockState *block); /* before the running thread does anything else */
+/* At a barrier and at the block's end, or when it is known that a read of this was one. */
+void settle_uninitialised(BlockState *block, const void *address = nullptr);
 /* The thread has compared and swapped there. */
 void confirm_guesses(const ThreadState *thread, uintptr_t address, size_t bytes);
 /* What no compare-and-swap has confirmed is a race: in shared memory at the end of the block, in
@@ -592,6 +601,8 @@ void tell_what_passed(const LaunchState *launch); /* on stderr, once for each ke
                         cudaError_t error = cudaErrorLaunchFailure);
 /* Host code's access: reported if it is one to device memory. */
 void report_host_access(const Touch &touch);
+
+void wait_for_turn(const Block &block); /* for an operation on which blocks may synchronise */
 
 /* ---- hooks.cpp: null, except in programs with exit.cpp ---- */
 

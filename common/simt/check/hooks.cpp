@@ -30,6 +30,62 @@ static void count_barrier(BlockState *state, const char *which, Site site = nowh
         trace_barrier(state, which, site, id);
 }
 
+/* ---- whose turn it is ----
+ *
+ * Blocks run side by side, but what they do by atomic and volatile operations in global memory
+ * they do in turns, or which of them sees what would be the clock's to say. A block has the turn
+ * until it ends, or finds that it waits for others. */
+
+/* With the turns' lock held. */
+static void pass_turn(LaunchState *launch)
+{
+    const unsigned long long first = launch->first_running;
+    const unsigned long long end =
+        std::min<unsigned long long>(launch->blocks, launch->ended + launch->launch->workers);
+    unsigned long long next = launch->turn;
+    for (unsigned long long tries = first; tries < end; tries++) {
+        next = next + 1 < end && next + 1 > first ? next + 1 : first;
+        if (!launch->away.count(next))
+            break;
+    }
+    launch->turn = next;
+    launch->turn_passed.notify_all();
+}
+
+/* The block has ended, or waits for the whole grid. */
+static void go_away(const Block &block, bool ended)
+{
+    LaunchState *launch = block.launch->checked;
+    std::lock_guard<std::mutex> hold(launch->turns);
+    launch->ended += ended;
+    launch->away.insert(block.turn);
+    while (launch->away.count(launch->first_running) && ended) {
+        launch->away.erase(launch->first_running);
+        launch->first_running++;
+    }
+    if (launch->turn == block.turn)
+        pass_turn(launch);
+}
+
+void wait_for_turn(const Block &block)
+{
+    constexpr std::chrono::seconds patience(1); /* with a block that waits in a way of its own */
+    LaunchState *launch = block.launch->checked;
+    if (launch->turn == block.turn || launch->turns_are_over || block.launch->cluster_blocks > 1)
+        return;
+    std::unique_lock<std::mutex> hold(launch->turns);
+    const auto mine = [&] {
+        return launch->turn == block.turn || launch->turns_are_over || block.launch->failed;
+    };
+    if (!launch->turn_passed.wait_for(hold, patience, mine)) {
+        launch->turns_are_over = true;
+        launch->turn_passed.notify_all();
+    }
+    hold.unlock();
+    if (block.launch->failed)
+        abandon_block();
+}
+
 struct Hooks final : Checker {
     /* ---- launches and blocks ---- */
 
@@ -111,6 +167,7 @@ struct Hooks final : Checker {
         for (unsigned i = 0; i < block.warps; i++)
             close_round(&state->warp[i]);
         trace_block_end(state);
+        go_away(block, true);
         std::lock_guard<std::mutex> hold(state->launch->lock);
         add_counters(&state->launch->counted, state->counted);
     }
@@ -124,6 +181,14 @@ struct Hooks final : Checker {
             settle_guesses(state->launch, state);
             settle_visits(state);
         }
+    }
+
+    void polls_in_vain(Block &block) override
+    {
+        LaunchState *launch = block.launch->checked;
+        std::lock_guard<std::mutex> hold(launch->turns);
+        if (launch->turn == block.turn)
+            pass_turn(launch);
     }
 
     /* ---- synchronisations ---- */
@@ -154,6 +219,11 @@ struct Hooks final : Checker {
         LaunchState *launch = block.launch->checked;
         std::lock_guard<std::mutex> hold(launch->lock);
         launch->grid_time[block.linear] = block.checked->full_time;
+        if (++launch->grid_arrivals % launch->blocks != 0)
+            return go_away(block, false);
+        std::lock_guard<std::mutex> hold_turns(launch->turns);
+        launch->away.clear();
+        launch->turn = launch->first_running;
     }
 
     void grid_synchronised(Block &block) override
@@ -249,6 +319,9 @@ struct Hooks final : Checker {
         ThreadState *thread = current_thread_state();
         if (!thread)
             return;
+        /* the same again: a loop that waits for something else to come of it */
+        if (thread->last_look.address == address)
+            settle_uninitialised(thread->block, address);
         thread->operation = operation;
         thread->operand = nullptr;
         if (writes(kind) || thread->polled != address) {
@@ -259,6 +332,8 @@ struct Hooks final : Checker {
          * last block to count itself would not be the last that we know of. So from its
          * announcement to its end an operation holds a lock, which it shares with some other
          * addresses. */
+        if (find_region(number_of(address)))
+            wait_for_turn(*thread->block->block);
         static std::mutex locks[256];
         thread->block->held = std::unique_lock<std::mutex>(locks[number_of(address) / 8 % 256]);
         on_access(address, unsigned(bytes), kind, where);

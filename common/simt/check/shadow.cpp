@@ -325,8 +325,10 @@ static void note_uninitialised(ThreadState *thread, const Touch &read)
         settle_uninitialised(thread->block);
 }
 
-void settle_uninitialised(BlockState *block)
+void settle_uninitialised(BlockState *block, const void *address)
 {
+    if (address && block->uninitialised.read.address != number_of(address))
+        return;
     const Uninitialised found = std::exchange(block->uninitialised, {});
     if (found.thread)
         report_uninitialised(found);

@@ -90,6 +90,7 @@ struct Checker {
     virtual void block_begin(Block &) {} /* on the worker, before its first thread */
     virtual void block_end(Block &) {}   /* also when the block was abandoned */
     virtual void thread_end(Thread &) {}
+    virtual void polls_in_vain(Block &) {} /* all its threads wait for other blocks */
 
     /* All threads of the block passed __syncthreads (or its count, and, or forms). */
     virtual void barrier_completed(Block &) {}

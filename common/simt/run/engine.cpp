@@ -252,6 +252,7 @@ static void prepare(Engine &e, Launch &launch, unsigned long long turn)
             block.thread[t].cluster_arrivals = block.thread[t].cluster_waits = 0;
     lay_out(e, launch);
     block.launch = &launch;
+    block.turn = turn;
     block.index = launched_in_turn(launch, turn);
     block.linear =
         block.index.x + launch.grid.x * (block.index.y + 1ull * launch.grid.y * block.index.z);

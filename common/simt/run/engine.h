@@ -167,8 +167,8 @@ struct BlockProgress {
 
 struct Block : BlockProgress {
     Launch *launch;
-    uint3 index; /* blockIdx */
-    unsigned long long linear;
+    uint3 index;                     /* blockIdx */
+    unsigned long long linear, turn; /* in the grid; among the blocks as they run */
     Cluster *cluster;
     unsigned rank; /* in the cluster */
     unsigned threads, warps;
@@ -214,6 +214,8 @@ struct Launch : simt_launch {
     std::atomic<unsigned long long> stop_at{blocks}; /* blocks from this on are not started yet */
     /* a report was made: blocks stop at their next wait, no new ones start */
     std::atomic<bool> failed{false};
+    std::atomic<unsigned> workers{0}; /* that take part */
+    std::atomic<bool> told_of_waiting{false};
     std::atomic<unsigned> allowed_threads{0}; /* by __launch_bounds__, when a block has more */
     check::LaunchState *checked = nullptr;
 };

@@ -93,6 +93,7 @@ static void want(Pool &p, unsigned count)
     }
     pthread_attr_destroy(&attributes);
     p.wanted = std::min(count, p.threads);
+    p.launch->workers = p.wanted;
     p.wake.notify_all();
 }
 

@@ -1,4 +1,5 @@
 /* Waiting for other blocks, and for other threads that nothing tells of. */
+#include "host/memory.h"
 #include "run/cluster.h"
 #include "run/scheduling.h"
 #include <algorithm>
@@ -7,10 +8,23 @@
 
 using namespace simt;
 
+/* Nobody will come when nobody has ever set what is polled. That it is so is only likely: the
+ * thread goes on. */
+static void tell_of_new_memory(const Block &block)
+{
+    const auto *word = static_cast<const uint32_t *>(block.atomic_address);
+    if (!block.last_atomic || !is_device_range(word, sizeof *word) || *word != UINT32_MAX ||
+        block.launch->told_of_waiting.exchange(true))
+        return;
+    fprintf(stderr, "simt: %s, %s, polls %s; it holds what new memory does: was it ever set?\n",
+            kernel_and_line(*block.launch).c_str(), describe(*block.last_atomic).c_str(),
+            describe_address(word).c_str());
+}
+
 /* What a block waits for whose threads all poll must come from another OS thread. When it does not
  * come soon, there may be many more of those than cores: the more of them sleep, the sooner it
  * comes. Each sleeps, once for a look of all its threads, a part of what it has waited so far. */
-static void rest(bool alone, unsigned pollers)
+static void rest(const Block &block, bool alone, unsigned pollers)
 {
     constexpr unsigned patience = 100, longest = 100000; /* looks; microseconds */
     static __thread unsigned in_vain, pause;
@@ -22,6 +36,8 @@ static void rest(bool alone, unsigned pollers)
     } else if (in_vain % pollers == 0) {
         std::this_thread::sleep_for(std::chrono::microseconds(pause));
         pause = std::min(pause + pause / 8 + 1, longest);
+        if (pause > longest / 10) /* after a second */
+            tell_of_new_memory(block);
     }
 }
 
@@ -40,7 +56,9 @@ void simt_yield(void)
     next_warp(block);
     suspend(thread);
     block.pollers--;
-    rest(alone, pollers);
+    if (alone)
+        checker->polls_in_vain(block);
+    rest(block, alone, pollers);
     /* several threads of the block may poll for another one of its cluster */
     static __thread unsigned yields;
     if (alone || ++yields % 64 == 0)

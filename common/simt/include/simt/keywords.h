@@ -10,11 +10,11 @@
 #define __host__
 #define __shared__
 #define __launch_bounds__(...)
+#define __constant__
+#define __managed__
 #endif
 #define __cluster_dims__(...)                                                                      \
     SIMT_UNSUPPORTED("sizes of clusters at the kernel instead of the launch")
-#define __constant__
-#define __managed__
 #define __grid_constant__
 #define __maxnreg__(...)
 #ifndef __clang__
