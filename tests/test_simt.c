@@ -823,6 +823,7 @@ CONDITIONAL_TEST(simtcc, bad_command_lines, on_cpu())
         {"nosuch.cu", "no such file: nosuch.cu"},
         {"--frobnicate", "unknown option --frobnicate"},
         {"-o", "-o needs an argument"},
+        {"tests/simt/programs/scan.cu -o ''", "-o needs an argument"},
         {"-arch=potato tests/simt/programs/scan.cu", "what architecture is 'potato'"},
         {"tests/simt/programs/scan.cu -lcublas", "libcublas is not supported"},
         {"-c tests/simt/programs/scan.cu tests/simt/programs/atomics.cu -o x.o",
@@ -831,9 +832,26 @@ CONDITIONAL_TEST(simtcc, bad_command_lines, on_cpu())
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char command[300], said[2000];
         snprintf(command, sizeof command, "common/simt/simtcc %s", cases[i].arguments);
-        cr_expect_eq(run_command(command, said, sizeof said), 1, "%s", command);
+        cr_expect_eq(run_command(command, said, sizeof said), 2, "%s", command);
         expect_said(said, cases[i].words);
     }
+}
+
+/* Whatever is read stays, and what was there before an error, too. */
+CONDITIONAL_TEST(simtcc, writes_over_nothing_that_it_reads, on_cpu())
+{
+    run_script(
+        "echo 'static const int one = 1;' >a.h; printf '#include \"a.h\"\nint main() { return one "
+        "- "
+        "1; }\n' >a.cu; cp a.cu b.cu; ln -s a.cu link; ln a.cu hard; echo int >bad.cu; "
+        "for to in '-o a.cu' '-c -o a.cu' '-o ./link' '--text hard -o x' '-MMD -MF a.cu -o x' '-o "
+        "a.h' "
+        "'-c --text a.h' '-MMD -MF a.h -c'; do simtcc a.cu $to && exit 1; [ $? = 2 ]; done; "
+        "cmp a.cu b.cu; [ -s a.h ]; simtcc -c a.cu; simtcc a.o -o a.o && exit 1; [ $? = 2 ]; "
+        "cp a.o old; simtcc bad.cu -o a.o && exit 1; cmp a.o old; ln -s real linked; "
+        "simtcc a.cu -o linked; ./real; [ -L linked ]; simtcc -c a.cu -o /dev/null; "
+        "simtcc a.cu -o /dev/full && exit 1; simtcc a.cu -o no/such && exit 1; "
+        "[ \"$(ls | tr '\n' ' ')\" = 'a.cu a.h a.o b.cu bad.cu hard link linked old real ' ]");
 }
 
 /* What a room of the backend includes and calls lies in itself or below. */
