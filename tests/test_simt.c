@@ -609,6 +609,9 @@ CONDITIONAL_TEST(simtcc, says_what_it_does_not_support, on_cpu())
         cr_expect_eq(run_command(command, said, sizeof said), 1, "%s was accepted",
                      sources.gl_pathv[i]);
         expect_said(said, words);
+        /* In words of the program. */
+        cr_expect(!strstr(said, "simt::") && !strstr(said, "lambda") && !strstr(said, "launch.h"),
+                  "%s: %s", sources.gl_pathv[i], said);
         /* At its place, and once. */
         const char *found = strstr(words, ".cu:") ? strstr(said, words) : NULL;
         cr_expect(!found || !strstr(found + 1, words), "%s: twice", words);
@@ -852,6 +855,17 @@ CONDITIONAL_TEST(simtcc, writes_over_nothing_that_it_reads, on_cpu())
         "simtcc a.cu -o linked; ./real; [ -L linked ]; simtcc -c a.cu -o /dev/null; "
         "simtcc a.cu -o /dev/full && exit 1; simtcc a.cu -o no/such && exit 1; "
         "[ \"$(ls | tr '\n' ' ')\" = 'a.cu a.h a.o b.cu bad.cu hard link linked old real ' ]");
+}
+
+/* What nvcc takes, and g++ alone would not. */
+CONDITIONAL_TEST(simtcc, takes_what_nvcc_takes, on_cpu())
+{
+    run_script(
+        "printf '#include <cstdlib>\n__global__ void set() {} int main() { cudaMemPool_t pool; "
+        "int yes = 1; cudaDeviceGetDefaultMemPool(&pool, 0); if (cudaMemPoolSetAttribute(pool, "
+        "cudaMemPoolReuseFollowEventDependencies, &yes)) exit(1); set<<<1, 1>>>(); "
+        "if (!cudaDeviceSynchronize()) exit(0); return; }' >taken.cu; "
+        "simtcc taken.cu -o taken; ./taken");
 }
 
 /* What a room of the backend includes and calls lies in itself or below. */

@@ -229,6 +229,8 @@ inline thread_group tiled_partition(const thread_group &, unsigned size)
 }
 
 /* clang-format off */
+class SIMT_UNSUPPORTED("cooperative groups of a cluster (ptx.cuh has its barrier)") cluster_group;
+SIMT_UNSUPPORTED("cooperative groups of a cluster (ptx.cuh has its barrier)") int this_cluster(...);
 template <class Group> void sync(const Group &group, SIMT_CALL_SITE) { group.sync(site); }
 
 /* ---- copies by a whole group: done at once; wait() is the barrier that programs need ---- */
