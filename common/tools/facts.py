@@ -6,6 +6,7 @@
 """
 import functools
 import json
+import os
 import pathlib
 import subprocess
 
@@ -14,7 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @functools.cache
 def steps():
-    subprocess.run(["make", "-s", "--no-print-directory", "build/facts.json"], cwd=ROOT, check=True)
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # whichever make asks
+    subprocess.run(["make", "-s", "build/facts.json"], cwd=ROOT, check=True, env=outside)
     return json.loads((ROOT / "build/facts.json").read_text())
 
 

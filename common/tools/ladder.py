@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """How many lines of code each rung of the ladder adds to the one before it.
 
-    common/tools/ladder.py STEP ...                 the table; exit status 1 when a rung adds more than its limit
-    common/tools/ladder.py --diff KERNEL STEP ...   what KERNEL adds (+) and removes (-); with --code no comments
+    common/tools/ladder.py STEP ...         the table
+    common/tools/ladder.py --diff KERNEL    what KERNEL adds (+) and removes (-); with --code no comments
 
-A step's rungs and their order are the rows of its NN_step.h. A rung's code is its .cu file and those of its
-step's .cuh files, in whichever of its folders, that the rung before it does not include, without their cost formulas: these
-are the table's.
+The rungs and what each follows are the rows of their steps (facts.py). A rung's code is its .cu file and those of its step's
+.cuh files, in whichever folder, that the rung before it does not include.
 
 A line of code is a statement: comments, blank lines and line breaks do not count, whatever a formatter makes of them.
 `for (...) {`, `}`, `} else {`, `if (...)` without a brace, `template <...>` and a preprocessor line are a statement each,
@@ -15,21 +14,16 @@ fills. A function is compared with the one of the same name, wherever that stand
 own, it is the same function. Python's standard library suffices.
 """
 import argparse
-import collections
 import functools
 import json
 import re
 import subprocess
 import sys
 
+import facts
 from source import COMMENT_OR_STRING, DIRECTIVE, ROOT, STRING, closure, comments, without_comments
 
-MOST_ADDED = 40
-# A rung marked `begins` starts a new machine or algorithm: its lesson walks through the file instead of showing a diff.
-MOST_BEGINS = collections.defaultdict(lambda: 2, {"06_causal_half": 3})
-# A step's first rung stands alone, but for FlashAttention-2's: it is FlashAttention-1 with the loops exchanged.
-FIRST_FOLLOWS = {"05_flash_v2": ("04_flash_v1", "flash_v1")}
-MOST_ADDED_BY_FIRST = 25
+MOST_ADDED = 40  # more than so many, and whoever reviews the rung asks whether it has one idea
 
 COLUMNS, INDENT = 100, 4
 CONTEXT = 2  # statements that a diff shows around a change
@@ -42,7 +36,6 @@ TOKEN = re.compile(rf"{STRING}|{DIRECTIVE}|\w+|[^\w\s]")
 HEADS = ("if", "for", "while", "switch", "else")
 ATTRIBUTE, NAME = re.compile(r"__\w+__ ?\([^()]*\)"), re.compile(r"(\w+) ?[({]")
 GUARD = re.compile(r"#(ifndef|define) \w+_CUH$|#endif")
-ROW = re.compile(r'^KERNEL\((\w+), "([^"]+)",(.*?)\)$', re.DOTALL | re.MULTILINE)
 NOT_COUNTED = re.compile(rf"#include |{GUARD.pattern}")
 
 
@@ -165,31 +158,16 @@ def common(old, new):
 # Rungs
 
 
-def code_of(source):
-    """The statements of a rung's source, but for the functions that give a row's cost, and the comments above them.
-
-    >>> [s.text for s in code_of("int a; /* x */ int b;\\n/* c */\\nstruct cost f(int x) { if (x) { y(); } } int d;")]
-    ['int a;', 'int b;', 'int d;']
-    """
-    found, skipping = [], False
-    for statement in statements(source):
-        outermost = statement.columns in (COLUMNS, 0)
-        if outermost and re.search(r"\bstruct cost \w+\(.*\{$", statement.text):
-            skipping = True
-            while found and found[-1].lines == 0 and not found[-1].leads:
-                found.pop()
-        if not skipping:
-            found.append(statement)
-        skipping = skipping and not (outermost and statement.key == ("}",))
-    return found
+def code_of(path):
+    return statements(path.read_text("utf-8"))
 
 
 class Rung:
-    """One row of a step's table."""
+    """A row, and the name of the rung that a reader comes from: the one that it follows, else the row before it."""
 
-    def __init__(self, step, name, file, fields):
-        self.step, self.name, self.begins = step, name, ".begins = true" in fields
-        self.path = ROOT / step / file
+    def __init__(self, step, row, before):
+        self.step, self.name, self.begins, self.before = step, row["name"], not row["after"], row["after"] or before
+        self.path = ROOT / step / row["file"]
 
     def headers(self):
         """The step's own headers that its file includes, in the order in which the compiler meets them."""
@@ -197,7 +175,7 @@ class Rung:
 
     def lines(self):
         """How many lines of code the rung is, with all that it includes of its step's."""
-        return sum(statement.counted for path in [*self.headers(), self.path] for statement in code_of(path.read_text("utf-8")))
+        return sum(statement.counted for path in [*self.headers(), self.path] for statement in code_of(path))
 
     def __str__(self):
         return f"{self.step}/{self.name}"
@@ -212,25 +190,20 @@ def program(step, *arguments):
 
 @functools.lru_cache(maxsize=None)
 def rungs(step):
-    """The step's rungs in reading order, from the text of its table: nothing need be built for them."""
-    table = (ROOT / step / f"{step[:2]}_step.h").read_text("utf-8")
-    return [Rung(step, *row.groups()) for row in ROW.finditer(without_comments(table))]
+    """The step's rungs in reading order: nothing need be built for them."""
+    rows = next(each["kernels"] for each in facts.steps() if each["step"] == step)
+    return [Rung(step, row, before) for row, before in zip(rows, ["", *(row["name"] for row in rows)])]
 
 
-def find(step, name):
-    for rung in rungs(step):
-        if rung.name == name:
-            return rung
-    raise LookupError(f"step {step} has no kernel {name}; it has {', '.join(rung.name for rung in rungs(step))}")
+def find(name):
+    if name not in facts.kernels():
+        raise LookupError(f"there is no kernel {name}; there are: {' '.join(facts.kernels())}")
+    return next(rung for rung in rungs(facts.kernels()[name]["step"]) if rung.name == name)
 
 
 def predecessor(rung):
     """The rung that a reader comes from; None where a rung stands alone."""
-    ladder = rungs(rung.step)
-    place = ladder.index(rung)
-    if place > 0:
-        return ladder[place - 1]
-    return find(*FIRST_FOLLOWS[rung.step]) if rung.step in FIRST_FOLLOWS else None
+    return find(rung.before) if rung.before else None
 
 
 def rename(old, new, old_name, new_name):
@@ -307,18 +280,10 @@ class Change:
 
     @staticmethod
     def _statements(rung, headers):
-        return [(path, statement) for path in [*headers, rung.path] for statement in code_of(path.read_text("utf-8"))]
+        return [(path, statement) for path in [*headers, rung.path] for statement in code_of(path)]
 
     def count(self, sign):
         return sum(statement.counted for s, _, statement in self.script if s == sign)
-
-    def limit(self):
-        """How many lines the rung may add; None for any number."""
-        if not self.before:
-            return None
-        if self.before.step != self.rung.step:
-            return MOST_ADDED_BY_FIRST
-        return None if self.rung.begins else MOST_ADDED
 
 
 def smoothed(script):
@@ -376,24 +341,14 @@ def diff_lines(change, code_only=False):
 
 
 def report(step):
-    """Prints the step's table; the lines that say what is over a limit."""
-    over, begins = [], 0
-    print(f"{step}\n  {'rung':24} {'lines':>6} {'added':>6} {'removed':>8}  most added")
-    for place, rung in enumerate(rungs(step)):
+    """Prints the step's table."""
+    print(f"{step}\n  {'rung':24} {'lines':>6} {'added':>6} {'removed':>8}")
+    for rung in rungs(step):
         change = Change(rung)
-        added, removed, limit = change.count("+"), change.count("-"), change.limit()
-        begins += rung.begins and place > 0
-        claim = "first" if not change.before else "begins" if limit is None else f"{limit}"
-        if change.before and change.before.step != step:
-            claim += f", after {change.before}"
-        if limit is not None and added > limit:
-            claim += "   <- over"
-            over.append(f"{rung} adds {added} lines to {change.before}; at most {limit} are allowed")
-        numbers = f"{added:6} {removed:8}" if change.before else " " * 15
-        print(f"  {rung.name:24} {rung.lines():6} {numbers}  {claim}", flush=True)
-    if begins > MOST_BEGINS[step]:
-        over.append(f"{step} has {begins} rungs marked `begins` besides its first; at most {MOST_BEGINS[step]} are allowed")
-    return over
+        added, before = change.count("+"), change.before
+        claim = "begins" if rung.begins else f"after {before}" if before.step != step else "" if added <= MOST_ADDED else "one idea?"
+        numbers = f"{added:6} {change.count('-'):8}" if before else " " * 15
+        print(f"  {rung.name:24} {rung.lines():6} {numbers}  {claim}".rstrip(), flush=True)
 
 
 def show(rung, code_only):
@@ -413,19 +368,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--diff", metavar="KERNEL")
     parser.add_argument("--code", action="store_true")
-    parser.add_argument("step", nargs="+")
+    parser.add_argument("step", nargs="*")
     arguments = parser.parse_args()
     if arguments.diff:
-        found = {rung.name: rung for step in arguments.step for rung in rungs(step)}
-        if arguments.diff not in found:
-            parser.error(f"there is no kernel {arguments.diff}; there are: {' '.join(found)}")
-        show(found[arguments.diff], arguments.code)
-        return 0
-    over = [line for step in arguments.step for line in report(step)]
-    for line in over:
-        print(line, file=sys.stderr)
-    return 1 if over else 0
+        try:
+            show(find(arguments.diff), arguments.code)
+        except LookupError as error:
+            parser.error(error)
+    for step in arguments.step:
+        report(step)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -10,12 +10,12 @@ where NAME is
     counts              the step's kernels: predicted by the table's formulas, counted by the checked run, measured
     rung:KERNEL         one kernel beside the one before it
     diff:KERNEL         what it changes in the one before it, comments included; the command that shows it when long
-    code:FILE:NAME      the function NAME of a source in the step's folder or in common/
+    code:FILE:NAME      the function NAME of a source of the step, or of one named from common/ or from the top
     code:FILE:FIRST ... LAST    from the one line that holds the text FIRST to the next that holds LAST
     code:FILE:FIRST ...         the statement that begins in that line, to its closing brace if it opens one
 
-The end of any may be written <!-- code:end --> and so on. A page that is no step's says STEP/KERNEL and STEP/FILE. What
-kernels count is the same on every machine. Python's standard library suffices.
+The end of any may be written <!-- code:end --> and so on. What kernels count is the same on every machine. Python's standard
+library suffices.
 """
 import argparse
 import csv
@@ -28,7 +28,7 @@ import textwrap
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common/tools"))
 import ladder  # noqa: E402
-from source import without_comments
+from source import of_steps, without_comments
 
 ROOT = ladder.ROOT
 RESULTS = ROOT / "docs" / "results"
@@ -48,13 +48,8 @@ def plural(number, noun):
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def find(page, name):
-    step, slash, kernel = name.rpartition("/")
-    return ladder.find(step if slash else page.parent.name, kernel)
-
-
 def diff(page, name):
-    rung = find(page, name)
+    rung = ladder.find(name)
     change = ladder.Change(rung)
     if not change.before:
         raise Stale(f"{name} is the first rung; there is nothing to compare it with")
@@ -79,9 +74,9 @@ def statement_end(source, begin):
 
 def excerpt(page, name):
     file, colon, what = name.partition(":")
-    path = next((p for p in (page.parent / file, ROOT / "common" / file, ROOT / file) if colon and p.is_file()), None)
+    path = next((p for p in (*of_steps(file, page.parent.name), ROOT / "common" / file, ROOT / file) if colon and p.is_file()), None)
     if not path:
-        raise Stale(f"there is no {file} beside this page, in common/, or from the top")
+        raise Stale(f"there is no {file} in the step of this page, in common/, or from the top")
     source = path.read_text("utf-8")
     lines, blanked = source.split("\n"), without_comments(source)
     first, dots, last = (part.strip() for part in what.partition("..."))
@@ -228,8 +223,10 @@ def table(header, rows):
 
 def counts(page):
     step = page.parent.name
-    numbers = [Numbers(rung, step) for rung in ladder.rungs(step)]
-    before = [None, *numbers[:-1]]
+    rungs = ladder.rungs(step)
+    numbers = [Numbers(rung, step) for rung in rungs]
+    named = {rung.name: rung for rung in numbers}
+    before = [named.get(rung.before) for rung in rungs]
     report, shape = ladder.program(step), shape_of(numbers)
     columns = []  # (title, a cell for each rung)
 
@@ -261,7 +258,7 @@ def counts(page):
 
 
 def rung_table(page, name):
-    rung = find(page, name)
+    rung = ladder.find(name)
     before = ladder.predecessor(rung)
     now, last = Numbers(rung, rung.step), Numbers(before, rung.step) if before else None
     shape = shape_of([now, *([last] if last else [])])
