@@ -7,7 +7,6 @@
 #ifndef SLABS_CUH
 #define SLABS_CUH
 
-#include "device/device_limits.h"
 #include "device/tiles.cuh"
 
 #include <stdbool.h>

@@ -6,7 +6,6 @@
 #define QUERY_TILES_H
 
 #include "problems/attention.h"
-#include "device/device_limits.h"
 #include "device/tiles.cuh"
 
 #include <stdbool.h>

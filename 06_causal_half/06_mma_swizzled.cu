@@ -23,8 +23,7 @@
  * Source: PTX ISA, ldmatrix, and "Swizzling Modes" of the tensor maps; CUTLASS, Swizzle.
  */
 #include "06_step.h"
-#include "mma_products.cuh"
-#include "store_rows.cuh"
+#include "score_rows.cuh"
 
 static const int Br = 128;
 static const int WARP_ROWS = 32;

@@ -1,8 +1,7 @@
 /* Step 06's rows, a table for each ladder: common/problems/attention.h says what the fields are. */
 #include "06_step.h"
 #include "harness/ladder.h"
-#include "06_causal_half/hopper/pairs.h"
-#include "visible.h"
+#include "06_causal_half/hopper/hopper_plan.h"
 
 enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };
 

@@ -21,7 +21,7 @@
  * Source: CUTLASS, epilogues through shared memory.
  */
 #include "06_step.h"
-#include "mma_products.cuh"
+#include "score_rows.cuh"
 
 static const int Br = 128;
 static const int WARP_ROWS = 32;

@@ -20,7 +20,7 @@
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3.
  */
 #include "06_step.h"
-#include "mma_products.cuh"
+#include "score_rows.cuh"
 #include "tile_order.cuh"
 
 static const int Br = 128;

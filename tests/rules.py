@@ -4,9 +4,10 @@
     tests/rules.py          names every place that breaks a rule; exit status 1 when there is one
 
 Step folders hold no answers and no variants of a kernel by size, launchers take at most seven arguments, no kernel's file
-keeps state on the device between launches, no source asks which backend compiles it, rooms include downwards only, no
-script hides a module of Python's, links lead somewhere, every rung has planted faults, of three rungs in a row the section of
-one shows a picture and every picture is shown, and docs/errata.md tells the exercises as common/tools/broken has them.
+keeps state on the device between launches, no source asks which backend compiles it, every quoted include is found and none
+leads up (ROOMS) or sideways to another step, a kernel is understood from few files, no script hides a module of Python's,
+links lead somewhere, every rung has planted faults, of three rungs in a row the section of one shows a picture and every
+picture is shown, and docs/errata.md tells the exercises as tests/faults has them.
 """
 import pathlib
 import re
@@ -16,21 +17,24 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "common/tools/broken"))
 import broken  # noqa: E402
-from source import without_comments  # noqa: E402
+import facts  # noqa: E402
+from source import closure, of_steps, resolved, without_comments  # noqa: E402
 
 FILES = [path for path in subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, text=True,
                                          stdout=subprocess.PIPE).stdout.splitlines() if (ROOT / path).is_file()]
-TABLES = [path for path in FILES if re.fullmatch(r"0\d_\w+/0\d_step\.h", path)]
 SOURCES = (".c", ".h", ".cu", ".cuh")
+# What is in a room includes from the same room and from lower ones.
+ROOMS = {"common/device/": 1, "common/harness/": 2, "common/problems/": 3, "common/tools/": 4, "a step": 4, "tests/": 5}
+# Files in which all is that a kernel is made of, problems' headers aside, and their lines.
+MOST_FILES, MOST_LINES, MOST_FILES_BEYOND = 8, 1200, 12
 STEP = re.compile(r"(0\d_\w+)/")
 LAUNCHER = re.compile(r'extern "C" cudaError_t (\w+)\(([^)]*)\)')
 STATE = re.compile(r"^(?:static |extern )*__(?:device|constant|managed)__[^(;{]*[;=\[]", re.M)
 VARIANT = re.compile(r"\w+_\d+x\d+\w*|\w+_\d+_kb\b")
 # What is compiled once, in two languages, or for one exercise; below sm_80 cp.async is made of plain copies.
 CONDITION = re.compile(r"^#\s*(?:if|ifdef|ifndef|elif)\b(?! (?:\w+_C?U?H\b|KERNEL$|__cplusplus$|WARMUP\b|defined\(__CUDA_ARCH__\)))(.*)", re.M)
-INCLUDE = re.compile(r'^#include ["<]([^">]+)', re.M)
-RUNG = re.compile(r"^KERNEL\((\w+),", re.M)
-PICTURE = re.compile(r"!\[[^\]]+\]\((?:\.\./)?docs/pictures/([\w.]+)\)")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
+PICTURE = re.compile(r"!\[[^\]]+\]\((?:\.\./)*docs/pictures/([\w.]+)\)")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
 
@@ -40,7 +44,7 @@ def of_a_step(path, text, code):
     if not path.endswith(SOURCES):
         return
     for found in VARIANT.finditer(code):
-        yield found, f"{found[0]} is a variant by size; those that only tests need are in tests/tiles_NN.cu"
+        yield found, f"{found[0]} is a variant by size; those that only tests need are in tests/steps/tiles_NN.cu"
     for found in LAUNCHER.finditer(code):
         if found[2].count(",") >= 7:
             yield found, f"{found[1]} takes {found[2].count(',') + 1} arguments, more than 7"
@@ -48,16 +52,35 @@ def of_a_step(path, text, code):
         yield found, f"keeps state on the device: {found[0].strip()}"
 
 
+def room(path):
+    """(how high it is, its name)."""
+    found = re.match(r"0\d_\w+/|common/\w+/|tests/", path)
+    return (ROOMS.get(found[0], ROOMS["a step"]), found[0]) if found else (0, "")
+
+
 def of_a_source(path, code):
-    step = STEP.match(path)
     for found in CONDITION.finditer(code):
         yield found, f"#if{found[1]}: a source does not ask what compiles it"
     for found in INCLUDE.finditer(code):
-        other = STEP.match(found[1])
-        if (step or path.startswith("common/")) and (other and other[1] != (step and step[1]) or found[1].startswith("tests/")):
-            yield found, f"includes {found[1]}, which is not below it"
-        if found[1].startswith("common/simt/"):
-            yield found, f"includes {found[1]}: the CPU backend is reached by the include path alone"
+        try:
+            other = str(resolved(ROOT / path, found[1]).relative_to(ROOT))
+        except LookupError:
+            yield found, f"includes {found[1]}, which is nowhere"
+            continue
+        here, there = room(path), room(other)
+        if other.startswith("common/simt/"):
+            yield found, f"includes {other}: the CPU backend is reached by the include path alone"
+        elif there != here and there[0] >= here[0]:
+            yield found, f"includes {other}, which is not below it"
+
+
+def of_a_kernel(path):
+    """What there is to read for a kernel, (whether it is an error, sentence), where that is too much."""
+    files = [path, *closure(path, lambda header: not header.is_relative_to(ROOT / "common/problems"))]
+    lines = sum(file.read_text().count("\n") for file in files)
+    core = path.parent.parent == ROOT
+    if len(files) > (MOST_FILES if core else MOST_FILES_BEYOND) or core and lines > MOST_LINES:
+        yield core, f"{path.relative_to(ROOT)}: to understand it one opens {len(files)} files, {lines} lines"
 
 
 def of_a_page(path, text):
@@ -75,30 +98,29 @@ def of_the_exercises():
 
 
 def of_the_faults():
-    rungs = {kernel for table in TABLES for kernel in RUNG.findall((ROOT / table).read_text())}
+    rungs = set(facts.kernels())
     for kernel in sorted(rungs - {fault.kernel for fault in broken.read_faults()}):
-        yield f"common/tools/broken: there is no fault of {kernel}"
+        yield f"tests/faults: there is no fault of {kernel}"
     for file in sorted(path.name for path in broken.FAULTS.glob("*.faults") if path.stem not in rungs):
-        yield f"common/tools/broken/{file}: there is no kernel of this name"
+        yield f"tests/faults/{file}: there is no kernel of this name"
 
 
 def of_the_pictures():
     shown = set()
     for page in (path for path in FILES if path.endswith(".md")):
         shown |= set(PICTURE.findall((ROOT / page).read_text()))
-    for table in TABLES:
-        page = (ROOT / table).parent / "README.md"
+    for step in facts.steps():
         # Headings of sections, and what stands below each; code has lines that begin with # too.
-        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
-        sections = dict(zip(*[iter(re.split(r"^(#{2,3} .*)$", text, flags=re.M)[1:])] * 2))
+        pages = "\n".join(page.read_text() for page in of_steps("README.md", step["step"]))
+        sections = dict(zip(*[iter(re.split(r"^(#{2,3} .*)$", re.sub(r"```.*?```", "", pages, flags=re.S), flags=re.M)[1:])] * 2))
         without = 0
-        for kernel in RUNG.findall((ROOT / table).read_text()):
+        for kernel in (row["name"] for row in step["kernels"]):
             found = [below for heading, below in sections.items() if re.search(rf"\d[_ .·`]+{kernel}\b", heading)]
             without = 0 if any(map(PICTURE.search, found)) else without + 1
             if not found:
-                yield f"{page.relative_to(ROOT)}: {kernel} has no section"
+                yield f"{step['step']}: {kernel} has no section in a lesson"
             elif without == 3:
-                yield f"{page.relative_to(ROOT)}: the third section in a row that shows no picture of docs/pictures is {kernel}'s"
+                yield f"{step['step']}: the third section in a row that shows no picture of docs/pictures is {kernel}'s"
     for path in FILES:
         if path.startswith("docs/pictures/") and path.removeprefix("docs/pictures/") not in shown:
             yield f"{path}: no page shows it"
@@ -120,6 +142,9 @@ def main():
         if path.endswith(".md"):
             found += of_a_page(path, text)
         broken_rules += [f"{path}:{match.string.count(chr(10), 0, match.start()) + 1}: {what}" for match, what in found]
+    for kernel in of_steps("[0-9]*_*.cu"):
+        for wrong, what in of_a_kernel(kernel):
+            broken_rules.append(what) if wrong else print(f"note: {what}; {MOST_FILES_BEYOND} are enough")
     print("\n".join(broken_rules) or f"rules: {len(FILES)} files, none broken")
     return 1 if broken_rules else 0
 

@@ -2,7 +2,6 @@
 #ifndef ONLINE_CLUSTER_H
 #define ONLINE_CLUSTER_H
 
-#include "device/device_limits.h"
 #include "device/tiles.cuh"
 
 enum {

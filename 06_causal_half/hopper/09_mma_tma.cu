@@ -24,7 +24,7 @@
  */
 #include "attention_maps.cuh"
 #include "06_causal_half/06_step.h"
-#include "06_causal_half/mma_products.cuh"
+#include "06_causal_half/score_rows.cuh"
 #include "06_causal_half/tile_order.cuh"
 
 static const int Br = 128;

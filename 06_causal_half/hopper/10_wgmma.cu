@@ -27,7 +27,6 @@
  */
 #include "06_causal_half/06_step.h"
 #include "hopper_tile.cuh"
-#include "06_causal_half/store_rows.cuh"
 
 /* The scores become P, as soon as all products have ended. */
 template <class Config>

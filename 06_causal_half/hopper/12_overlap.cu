@@ -28,7 +28,6 @@
  */
 #include "06_causal_half/06_step.h"
 #include "producer.cuh"
-#include "06_causal_half/store_rows.cuh"
 
 /* The scores of one block, while the output of the block before is under way. */
 template <class Config>

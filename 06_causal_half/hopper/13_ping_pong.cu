@@ -29,7 +29,6 @@
 #include "06_causal_half/06_step.h"
 #include "producer.cuh"
 #include "ping_pong.cuh"
-#include "06_causal_half/store_rows.cuh"
 
 template <class Config>
 static __device__ __forceinline__ void

@@ -4,7 +4,7 @@
 #ifndef ATTENTION_MAPS_CUH
 #define ATTENTION_MAPS_CUH
 
-#include "device/tensor_map.h"
+#include "harness/tensor_map.h"
 #include "problems/attention.h"
 
 /* The inputs of a call whose elements have two bytes. */

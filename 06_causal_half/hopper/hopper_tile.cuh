@@ -17,7 +17,7 @@
 #define HOPPER_TILE_CUH
 
 #include "attention_maps.cuh"
-#include "hopper_place.h"
+#include "hopper_plan.h"
 #include "06_causal_half/score_rows.cuh"
 
 static const int Bc = HOPPER_KEYS;

@@ -3,7 +3,7 @@
 #define COMMON_DEVICE_H
 
 #include "backend.h"
-#include "device_limits.h"
+#include "tiles.cuh"
 
 #include <cuda_runtime.h>
 

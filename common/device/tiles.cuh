@@ -1,5 +1,5 @@
-/* Counting tiles: the one piece of index arithmetic that every plan, every launcher and every
- * ragged loop needs. Plain C where a plan is compiled without kernels. */
+/* What every plan works with: how many tiles cover something, and what a device allows. Plain C,
+ * where a plan is compiled without kernels. */
 #ifndef COMMON_TILES_CUH
 #define COMMON_TILES_CUH
 
@@ -11,5 +11,12 @@ static inline __host__ __device__ int ceil_div(int n, int tile)
 {
     return n / tile + (n % tile != 0);
 }
+
+/* A launcher asks the current device (device.h), a test makes up as many as it likes. */
+struct device_limits {
+    int architecture;    /* compute capability, major * 10 + minor */
+    int multiprocessors; /* at least 1 */
+    int shared_bytes;    /* of shared memory that a block may have, when asked for */
+};
 
 #endif

@@ -8,7 +8,7 @@
 #ifndef TESTS_PLANS_H
 #define TESTS_PLANS_H
 
-#include "device/device_limits.h"
+#include "device/tiles.cuh"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include "harness/refusal.h"
 
 #include "06_causal_half/06_step.h"
-#include "06_causal_half/hopper/hopper_place.h"
+#include "06_causal_half/hopper/hopper_plan.h"
 
 /* No kernel is linked. */
 #define KERNEL(name, ...)                                                                          \

@@ -1,6 +1,7 @@
-#include "01_naive_matmul/01_step.h"
 #include "bench.h"
 #include "peers.h"
+
+extern const struct step step_01;
 
 static const struct bench_shape shapes[] = {
     {"256x256x256", {256, 256, 256}},       {"512x512x512", {512, 512, 512}},

@@ -1,6 +1,7 @@
-#include "02_tiled_matmul/02_step.h"
 #include "bench.h"
 #include "peers.h"
+
+extern const struct step step_02;
 
 /* Squares, squares beside a power of two, and shapes that leave most of a large tile's processors
  * idle. */

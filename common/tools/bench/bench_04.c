@@ -1,5 +1,7 @@
-#include "04_flash_v1/04_step.h"
 #include "bench.h"
+#include "problems/attention.h"
+
+extern const struct step step_04;
 
 /* batch, heads, kv_heads, seq, seq_q, seq_kv, head_dim, causal */
 static const struct bench_shape shapes[] = {

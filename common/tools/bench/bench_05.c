@@ -1,5 +1,7 @@
-#include "05_flash_v2/05_step.h"
 #include "bench.h"
+#include "problems/attention.h"
+
+extern const struct step step_05;
 
 /* batch, heads, kv_heads, seq, seq_q, seq_kv, head_dim, causal. The last: one query and many keys,
  * as when a model writes its answer. */

@@ -1,5 +1,7 @@
-#include "06_causal_half/06_step.h"
 #include "bench.h"
+#include "problems/attention.h"
+
+extern const struct step step_06;
 
 /* batch, heads, kv_heads, seq, seq_q, seq_kv, head_dim, causal, type; batch·seq = 16384,
  * heads·head_dim = 2048 */

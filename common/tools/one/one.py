@@ -14,9 +14,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from source import without_comments  # noqa: E402  (its path is set above)
+from source import ROOT, of_steps, resolved, without_comments  # noqa: E402  (its path is set above)
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 HERE = pathlib.Path(__file__).resolve().parent
 SIZES = {"matmul": "--m 128 --n 96 --k 80", "softmax": "--rows 3 --cols 40000",
          "attention": "--batch 1 --heads 4 --kv-heads 2 --seq-q 80 --seq-kv 100 --head-dim 64"}
@@ -32,9 +31,9 @@ LIBRARY = (
     ("common/problems/matmul.h", "matmul_fn"), ("common/problems/softmax.h", "softmax_fn"), ("common/problems/attention.h", "attention"),
     ("common/problems/attention.c", "attention_query_rows"), ("common/device/backend.c", "backend_architecture"),
     ("common/harness/refusal.c", "sentence"), ("common/harness/refusal.c", "refuse"), ("common/harness/refusal.c", "refusal"),
-    ("common/harness/refusal.c", "require_blocks"), ("common/device/tensor_map.h", "TENSOR_MAP_BOX_COLS"),
-    ("common/device/tensor_map.c", "encode_fn"), ("common/device/tensor_map.c", "find_encoder"),
-    ("common/device/tensor_map.c", "tensor_map_of_halves"), ("common/device/device_limits.h", "device_limits"),
+    ("common/harness/refusal.c", "require_blocks"), ("common/harness/tensor_map.h", "TENSOR_MAP_BOX_COLS"),
+    ("common/harness/tensor_map.c", "encode_fn"), ("common/harness/tensor_map.c", "find_encoder"),
+    ("common/harness/tensor_map.c", "tensor_map_of_halves"),
     ("common/device/device.h", "device_attribute"), ("common/device/device.h", "current_device"))
 
 GUARD = re.compile(r"^#ifndef (\w+)\n#define \1\n(.*)^#endif\n", re.M | re.S)
@@ -82,7 +81,7 @@ def exports(path):
 def callees(path, seen=()):
     """The step's other .cu files whose functions a file calls, each after those that it calls itself."""
     found = []
-    for other in sorted(path.parent.glob("*.cu")):
+    for other in of_steps("*.cu", path.relative_to(ROOT).parts[0]):
         if other not in (path, *seen, *found) and words(path.read_text()) & exports(other):
             found += [*callees(other, (path, *seen, *found)), other]
     return found
@@ -102,31 +101,31 @@ class One:
     """The text of one file as it grows."""
 
     def __init__(self, step):
-        self.folders = (ROOT / step, ROOT / "common", HERE)
+        self.step = ROOT / step
         self.system, self.headers, self.of_step, self.seen = [], [], [], set()
 
     def kernel(self, path):
         """A kernel's file after the step's headers that it includes; these may name types that the file defines."""
-        self.of_step, self.seen = [], {name for name in self.seen if not (self.folders[0] / name).exists()}
+        self.of_step, self.seen = [], {seen for seen in self.seen if not seen.is_relative_to(self.step)}
         text = re.sub(r"^// needs: .*\n", "", self.take(path))
         return "\n".join((*self.of_step, text))
 
     def take(self, path):
         """A source without its #includes; the files that it includes become headers, those that they include first."""
-        self.seen.add(path.name)
+        self.seen.add(path)
         text = GUARD.sub(r"\2", path.read_text()) if path.suffix != ".cu" else path.read_text()
-        return INCLUDE.sub(self.included, text).strip("\n") + "\n"
+        return INCLUDE.sub(lambda match: self.included(path, match), text).strip("\n") + "\n"
 
-    def included(self, match):
+    def included(self, source, match):
         if match[2]:
             self.system.append(match[2])
             return ""
-        path = next((folder / match[1] for folder in self.folders if (folder / match[1]).exists()), None)
-        # The library has what is used of a .h file of common, and a step's table is left out.
-        plan = path and path.parent == self.folders[0] and not path.name.endswith("_step.h")
-        if path and path.name not in self.seen and (path.suffix == ".cuh" or plan) and path.name != "ptx.cuh":
+        path = resolved(source, match[1])
+        own = path.is_relative_to(self.step)
+        # The library has what is used of a .h file of common, and a step's prototypes are left out.
+        if path not in self.seen and (path.suffix == ".cuh" or own and not path.name.endswith("_step.h")):
             text = self.take(path)  # which may append others
-            (self.of_step if path.parent == self.folders[0] else self.headers).append(text)
+            (self.of_step if own else self.headers).append(text)
         return ""
 
     def used_of_common(self, text):
@@ -137,9 +136,6 @@ class One:
             if chunk is None:
                 raise SystemExit(f"{source} does not define {name}")
             origin[chunk.replace("_Thread_local", "thread_local")] = code
-        step = self.folders[0]
-        for chunk in re.findall(r"^static inline .*?^\}", (step / f"{step.name[:2]}_step.h").read_text(), re.M | re.S):
-            origin[chunk] = ""
         kept = used(list(origin), text)
         for chunk in kept:
             self.system += [match[2] for match in INCLUDE.finditer(origin[chunk]) if match[2]]

@@ -1,6 +1,6 @@
 #include "tensor_map.h"
 
-#include "harness/refusal.h"
+#include "refusal.h"
 
 #include <stdint.h>
 #include <string.h>
