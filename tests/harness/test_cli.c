@@ -422,7 +422,7 @@ TEST(cli, type_is_offered_where_there_is_a_choice)
     cr_expect(step_main(3, bad, &idle_step) == STEP_BAD_USAGE);
 }
 
-/* What report() prints of two made-up kernels, with this option, when each did `times` as much. */
+/* What report_results() prints of two made-up kernels, with this option, when each did `times` as much. */
 static const char *table_of(char *option, unsigned long long times)
 {
     static const struct matmul_kernel kernels[] = {
@@ -453,7 +453,7 @@ static const char *table_of(char *option, unsigned long long times)
     static char text[65536];
     const int descriptor = mkstemp(file);
     cr_assert(descriptor >= 0 && freopen(file, "w", stdout) != NULL);
-    report(&request, "a device", results, 2);
+    report_results(&request, "a device", results, 2);
     fflush(stdout);
     FILE *printed = fdopen(descriptor, "r");
     read_all(printed, text, sizeof text);

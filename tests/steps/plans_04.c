@@ -14,23 +14,12 @@ static cudaError_t tested_device(struct device_limits *limits)
 }
 #define current_device tested_device
 
-#include "04_flash_v1/04_step.h"
-
-/* No kernel is linked. */
-#define KERNEL(name, ...)                                                                          \
-    cudaError_t attention_##name(const struct attention *call)                                     \
-    {                                                                                              \
-        (void)call;                                                                                \
-        return cudaErrorNotSupported;                                                              \
-    }
-#include "04_flash_v1/04_step.h"
+#include "04_flash_v1/04_step.c"
 
 static const struct attention_kernel *flash_v1_kernels(void)
 {
     return step_rows(&step_04, &attention_problem);
 }
-
-#undef KERNEL
 
 static int judged;
 
@@ -77,6 +66,5 @@ TEST(plans_04, costs_and_workspaces_fit_their_types)
 {
     judged = 0;
     const int calls = plan_attention_calls(judge_rows, 1, false);
-    const int rows = (int)(sizeof flash_v1_kernels() / sizeof *flash_v1_kernels()) - 1;
-    cr_expect(rows == 13 && judged == rows * calls, "%d rows, %d costs", rows, judged);
+    cr_expect(judged == 13 * calls, "%d costs", judged);
 }

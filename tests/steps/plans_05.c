@@ -16,23 +16,12 @@ static cudaError_t tested_device(struct device_limits *limits)
 }
 #define current_device tested_device
 
-#include "05_flash_v2/05_step.h"
-
-/* No kernel is linked. */
-#define KERNEL(name, ...)                                                                          \
-    cudaError_t attention_##name(const struct attention *call)                                     \
-    {                                                                                              \
-        (void)call;                                                                                \
-        return cudaErrorNotSupported;                                                              \
-    }
-#include "05_flash_v2/05_step.h"
+#include "05_flash_v2/05_step.c"
 
 static const struct attention_kernel *flash_v2_kernels(void)
 {
     return step_rows(&step_05, &attention_problem);
 }
-
-#undef KERNEL
 
 static int judged; /* plans that had something to cover */
 
@@ -188,6 +177,5 @@ TEST(plans_05, costs_and_workspaces_fit_their_types)
 {
     judged = 0;
     const int calls = plan_attention_calls(judge_rows, 1, false);
-    const int rows = (int)(sizeof flash_v2_kernels() / sizeof *flash_v2_kernels()) - 1;
-    cr_expect(rows == 7 && judged == rows * calls, "%d rows, %d costs", rows, judged);
+    cr_expect(judged == 7 * calls, "%d costs", judged);
 }

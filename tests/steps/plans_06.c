@@ -5,24 +5,13 @@
 #include "plans_attention.h"
 #include "harness/refusal.h"
 
-#include "06_causal_half/06_step.h"
+#include "06_causal_half/06_step.c"
 #include "06_causal_half/hopper/hopper_plan.h"
-
-/* No kernel is linked. */
-#define KERNEL(name, ...)                                                                          \
-    cudaError_t attention_##name(const struct attention *call)                                     \
-    {                                                                                              \
-        (void)call;                                                                                \
-        return cudaErrorNotSupported;                                                              \
-    }
-#include "06_causal_half/06_step.h"
 
 static const struct attention_kernel *causal_half_kernels(void)
 {
     return step_rows(&step_06, &attention_problem);
 }
-
-#undef KERNEL
 
 static int judged;
 
@@ -195,8 +184,7 @@ static void judge_rows(const struct attention *call, const struct device_limits 
 
 TEST(plans_06, costs_and_workspaces_fit_their_types)
 {
-    const int rows = (int)(sizeof causal_half_kernels() / sizeof *causal_half_kernels()) - 1;
     judged = 0;
     plan_attention_calls(judge_rows, 8, true);
-    cr_expect(rows == 23 && judged >= rows * RANDOM_SHAPES, "%d rows, %d costs", rows, judged);
+    cr_expect(judged >= 23 * RANDOM_SHAPES, "%d costs", judged);
 }
