@@ -181,11 +181,12 @@ def make(program, name):
     file = ROOT / step / kernel["file"]
     files = [*callees(file), file]
     bodies = [one.kernel(path) for path in files]
-    if len(files) > 1:  # a namespace keeps their names apart
+    if len(files) > 1:  # a namespace keeps their names apart, and no macro outlives its file
         for i, path in enumerate(files):
             space = (path.stem.partition("_")[2] if path.stem[0].isdigit() else path.stem) + "_file"
             used_later = exports(path) & words(" ".join((*bodies[i + 1:], f"{problem}_{name}")))
-            bodies[i] = f"namespace {space}\n{{\n{bodies[i]}}}\n" + \
+            macros = "".join(f"#undef {name}\n" for name in re.findall(r"^#define (\w+)", bodies[i], re.M))
+            bodies[i] = f"namespace {space}\n{{\n{bodies[i]}}}\n{macros}" + \
                 "".join(f"using {space}::{function};\n" for function in sorted(used_later))
     body = "\n".join(bodies)
     headers, one.headers = "\n".join(one.headers), []
@@ -221,7 +222,7 @@ def make(program, name):
  */
 """
     system = "".join(f"#include {header}\n" for header in sorted(set(one.system)))
-    parts = (banner + system, library, instructions, headers, body, "\n".join(constants), check)
+    parts = (banner + system, headers, library, instructions, body, "\n".join(constants), check)
     return "\n".join(part.strip("\n") + "\n" for part in parts if part.strip())
 
 
