@@ -3,6 +3,53 @@
 #include "harness/ladder.h"
 #include "02_tiled_matmul/limit/12_sgemm.h"
 #include "02_tiled_matmul/limit/13_sgemm_cluster.h"
+#include "device/device.h"
+
+static struct cost sgemm_cost_on(const struct matmul_kernel *row, int M, int N, int K,
+                                 const struct device_limits *device)
+{
+    const struct sgemm_plan plan = plan_sgemm(M, N, device);
+    struct matmul_kernel chosen = *row;
+    chosen.BM = sgemm_tiles[plan.tile].BM;
+    chosen.BN = sgemm_tiles[plan.tile].BN;
+    return matmul_tiles_cost(&chosen, plan.blocks, M, N, K);
+}
+
+/* A row's cost is that on the current device. */
+static struct cost sgemm_cost(const struct matmul_kernel *row, int M, int N, int K)
+{
+    struct device_limits device;
+    current_device(&device);
+    return sgemm_cost_on(row, M, N, K, &device);
+}
+
+static struct cost sgemm_cluster_cost_on(const struct matmul_kernel *row, int M, int N, int K,
+                                         const struct device_limits *device)
+{
+    if (device->architecture < SGEMM_CLUSTER_ARCHITECTURE)
+        return sgemm_cost_on(row, M, N, K, device);
+    const struct sgemm_cluster_plan plan = plan_sgemm_cluster(M, N, K, device);
+    struct cost cost = {0, 0, 0, 0};
+    for (int i = 0; i < plan.count; i++) {
+        const struct cluster_launch *launch = &plan.launches[i];
+        struct matmul_kernel chosen = *row;
+        chosen.BM = cluster_tiles[launch->tile].BM;
+        chosen.BN = cluster_tiles[launch->tile].BN;
+        const struct cost part = matmul_tiles_cost(&chosen, launch->region.tiles, M, N, K);
+        cost.loads += part.loads;
+        cost.bytes_read += part.bytes_read;
+        cost.stores = part.stores;
+        cost.bytes_written = part.bytes_written;
+    }
+    return cost;
+}
+
+static struct cost sgemm_cluster_cost(const struct matmul_kernel *row, int M, int N, int K)
+{
+    struct device_limits device;
+    current_device(&device);
+    return sgemm_cluster_cost_on(row, M, N, K, &device);
+}
 
 static const struct matmul_kernel core[] = {
     MATMUL_ROW(shared_tile, "01_shared_tile.cu",

@@ -21,6 +21,7 @@
 #include "02_tiled_matmul/02_step.h"
 #include "12_sgemm.h"
 #include <ptx.cuh>
+#include "device/device.h"
 #include "device/rectangles.cuh"
 #include "harness/refusal.h"
 #include "device/vectors.cuh"

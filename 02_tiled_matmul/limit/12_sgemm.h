@@ -1,14 +1,13 @@
 /*
- * The plan of 12_sgemm.cu in plain C: the shape of tile that computes C, and what that costs.
+ * The plan of 12_sgemm.cu in plain C: the shape of tile that computes C.
  */
 #ifndef SGEMM_H
 #define SGEMM_H
 
-#include "device/device.h"
-#include "problems/matmul.h"
 #include "device/tiles.cuh"
 
 #include <float.h>
+#include <stdbool.h>
 
 /* Depth of a tile along K, tiles in shared memory, padding of A's rows, rows of a thread. */
 enum { SGEMM_BK = 16, SGEMM_STAGES = 3, SGEMM_PAD = 4, SGEMM_TM = 8 };
@@ -81,24 +80,6 @@ static inline __host__ __device__ struct tile_place sgemm_place(unsigned int num
     const unsigned int across = (unsigned int)ceil_div(N, BN);
     const struct tile_place place = {(int)(number / across) * BM, (int)(number % across) * BN};
     return place;
-}
-
-static inline struct cost sgemm_cost_on(const struct matmul_kernel *row, int M, int N, int K,
-                                        const struct device_limits *device)
-{
-    const struct sgemm_plan plan = plan_sgemm(M, N, device);
-    struct matmul_kernel chosen = *row;
-    chosen.BM = sgemm_tiles[plan.tile].BM;
-    chosen.BN = sgemm_tiles[plan.tile].BN;
-    return matmul_tiles_cost(&chosen, plan.blocks, M, N, K);
-}
-
-/* A row's cost is that on the current device. */
-static inline struct cost sgemm_cost(const struct matmul_kernel *row, int M, int N, int K)
-{
-    struct device_limits device;
-    current_device(&device);
-    return sgemm_cost_on(row, M, N, K, &device);
 }
 
 #endif

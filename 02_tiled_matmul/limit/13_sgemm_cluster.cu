@@ -23,6 +23,7 @@
 #include "13_sgemm_cluster.h"
 #include "device/clusters.cuh"
 #include <ptx.cuh>
+#include "device/device.h"
 #include "device/rectangles.cuh"
 #include "harness/refusal.h"
 #include "device/vectors.cuh"

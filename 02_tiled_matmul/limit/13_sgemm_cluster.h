@@ -1,6 +1,5 @@
 /*
- * The plan of 13_sgemm_cluster.cu in plain C: the one or two launches that compute C, and what they
- * cost.
+ * The plan of 13_sgemm_cluster.cu in plain C: the one or two launches that compute C.
  */
 #ifndef SGEMM_CLUSTER_H
 #define SGEMM_CLUSTER_H
@@ -181,34 +180,6 @@ static inline struct sgemm_cluster_plan plan_sgemm_cluster(int M, int N, int K,
         plan.launches[1] = rest;
     }
     return plan;
-}
-
-static inline struct cost sgemm_cluster_cost_on(const struct matmul_kernel *row, int M, int N,
-                                                int K, const struct device_limits *device)
-{
-    if (device->architecture < SGEMM_CLUSTER_ARCHITECTURE)
-        return sgemm_cost_on(row, M, N, K, device);
-    const struct sgemm_cluster_plan plan = plan_sgemm_cluster(M, N, K, device);
-    struct cost cost = {0, 0, 0, 0};
-    for (int i = 0; i < plan.count; i++) {
-        const struct cluster_launch *launch = &plan.launches[i];
-        struct matmul_kernel chosen = *row;
-        chosen.BM = cluster_tiles[launch->tile].BM;
-        chosen.BN = cluster_tiles[launch->tile].BN;
-        const struct cost part = matmul_tiles_cost(&chosen, launch->region.tiles, M, N, K);
-        cost.loads += part.loads;
-        cost.bytes_read += part.bytes_read;
-        cost.stores = part.stores;
-        cost.bytes_written = part.bytes_written;
-    }
-    return cost;
-}
-
-static inline struct cost sgemm_cluster_cost(const struct matmul_kernel *row, int M, int N, int K)
-{
-    struct device_limits device;
-    current_device(&device);
-    return sgemm_cluster_cost_on(row, M, N, K, &device);
 }
 
 #endif
