@@ -76,6 +76,7 @@ int main(void)
     call.V = on_device(to_type(V, keys * d), keys * d * element_bytes);
     call.O = on_device(NULL, queries * d * element_bytes);
     call.LSE = (float *)on_device(NULL, queries * sizeof(float));
+    const size_t workspace_bytes = WORKSPACE;
     call.workspace = workspace_bytes > 0 ? on_device(NULL, workspace_bytes) : NULL;
 
     must(KERNEL(&call), "the launch");

@@ -7,22 +7,17 @@ ifneq ($(if $(filter one,$(MAKECMDGOALS)),$(words $(KERNEL)),1),1)
   $(error which one? make one KERNEL=name, of these:$(call kernel_lines,$(STEPS)))
 endif
 
-# What is built goes to stderr: stdout is the file.
 .PHONY: one
 one: packages-python ## learn: One kernel as one .cu file with a main: make one KERNEL=async OUT=async.cu
-	@$(MAKE) --no-print-directory $(patsubst %,build/$(RUN_BUILD)/%,$(firstword $(CHOSEN_STEPS))) >&2
-	@$(ONE) build/$(RUN_BUILD)/$(firstword $(CHOSEN_STEPS)) $(KERNEL) '$(OUT)'
+	@$(ONE) $(KERNEL) '$(OUT)'
 
 # The nvcc options are those that the file itself tells its reader.
 nvcc_options = $$(sed -n 's/.* nvcc \(.*\) THIS.cu -o .*/\1/p' $(1))
 
-# $(1) is a step, $(2) a kernel of it.
-define one_rules
-build/one/$(2).cu: build/$(RUN_BUILD)/$(1) $(wildcard common/tools/one/*)
-	@mkdir -p $$(@D)
-	@$$(ONE) $$< $(2) $$@
-endef
-$(foreach step,$(STEPS),$(foreach kernel,$(call kernels_of,$(step)),$(eval $(call one_rules,$(step),$(kernel)))))
+# One that stays as it is keeps its time.
+build/one/%.cu: build/facts.json FORCE
+	@mkdir -p $(@D)
+	@$(ONE) $* $@
 
 build/one/%.cpu: build/one/%.cu $(runtime_cpu) $(SIMTCC)
 	@$(SIMTCC) -O0 -Wall -Werror $< -o $@.run && $@.run && mv $@.run $@

@@ -1,28 +1,30 @@
 #!/usr/bin/env python3
 """One kernel as one self-contained .cu file, with a small main() that checks it.
 
-    common/tools/one/one.py PROGRAM KERNEL [FILE]      PROGRAM is build/check/02_tiled_matmul, say; without FILE: stdout
+    common/tools/one/one.py KERNEL [FILE]      without FILE: stdout
 
 The file needs no header of the project: nvcc compiles it, and so does common/simt/simtcc, without any -I. It holds the
-kernel's file, the .cuh files that this includes, those instructions of ptx.cuh and those functions of common/*.c that
-are used, and the check of its problem (matmul.cu, softmax.cu or attention.cu beside this script) at the sizes below.
+kernel's file, the .cuh files that this includes, those instructions of ptx.cuh, those functions of common/*.c and that
+workspace of NN_step.c that are used, and the check of its problem (matmul.cu, softmax.cu or attention.cu beside this
+script) at the sizes below. Nothing is compiled for it but the rows.
 """
 import json
 import pathlib
 import re
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from source import ROOT, of_steps, resolved, without_comments  # noqa: E402  (its path is set above)
+import facts  # noqa: E402  (its path is set above)
+from source import ROOT, behind, closure, of_steps, resolved, without_comments  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-SIZES = {"matmul": "--m 128 --n 96 --k 80", "softmax": "--rows 3 --cols 40000",
-         "attention": "--batch 1 --heads 4 --kv-heads 2 --seq-q 80 --seq-kv 100 --head-dim 64"}
-# Where a kernel would leave those to another one.
-PAIRS = "--batch 1 --heads 2 --kv-heads 1 --seq-q 200 --seq-kv 600 --head-dim 72"
-CAUSAL_PAIRS = "--batch 1 --heads 2 --kv-heads 1 --seq-q 200 --seq-kv 1100 --head-dim 72 --causal"
-OWN_SIZES = {"multicast": PAIRS, "lazy_rescale": PAIRS, "drawn_pairs": CAUSAL_PAIRS, "folded": CAUSAL_PAIRS}
+SIZES = {"matmul": {"m": 128, "n": 96, "k": 80}, "softmax": {"rows": 3, "cols": 40000},
+         "attention": {"batch": 1, "heads": 4, "kv_heads": 2, "seq_q": 80, "seq_kv": 100, "head_dim": 64}}
+# Where a kernel would leave those to another one; whether causal, too.
+PAIRS = {"batch": 1, "heads": 2, "kv_heads": 1, "seq_q": 200, "seq_kv": 600, "head_dim": 72, "causal": False}
+CAUSAL_PAIRS = PAIRS | {"seq_kv": 1100, "causal": True}
+OWN_SIZES = {"multicast": PAIRS, "lazy_rescale": PAIRS, "drawn_pairs": CAUSAL_PAIRS, "folded": CAUSAL_PAIRS,
+             "skipping": CAUSAL_PAIRS | {"head_dim": 64}}
 
 # What a kernel's file may use of the rest of the project, in the order in which it must stand. It is left out where
 # nothing uses it.
@@ -118,7 +120,7 @@ class One:
 
     def included(self, source, match):
         if match[2]:
-            self.system.append(match[2])
+            self.system += [match[2]] if match[2] != "<ptx.cuh>" else []  # instructions() has what is used of it
             return ""
         path = resolved(source, match[1])
         own = path.is_relative_to(self.step)
@@ -152,39 +154,36 @@ class One:
             "\n\n".join(kept) + "\n\n#endif\n"
 
 
-def program_list(program, *arguments):
-    return json.loads(subprocess.run([program, "--list", "--json", *arguments], check=True, stdout=subprocess.PIPE,
-                                     text=True).stdout)
+    def workspace(self, step, name):
+        """(function, text): what the kernel's row says of its workspace, and all of it that the kernel's file lacks."""
+        table, = of_steps("*_step.c", step)
+        code = without_comments(table.read_text())
+        row = re.search(rf"_ROW\(\s*{name},", code)
+        function = re.search(r"\.workspace = (\w+)", code[row.end():behind(code, row.end())])
+        if not function:
+            return "", ""
+        headers = [path for path in closure(table) if path.is_relative_to(self.step) and path not in self.seen]
+        texts = [INCLUDE.sub("", path.read_text()) for path in (*headers, table)]
+        return function[1], "\n\n".join(used([chunk for text in texts for chunk in chunks(text)], function[1]))
 
 
-def row_of(facts, name):
-    names = [kernel["name"] for kernel in facts["kernels"]]
-    if name not in names:
-        raise SystemExit(f"KERNEL is '{name}'; it must be one of {', '.join(names)}")
-    return facts["kernels"][names.index(name)]
-
-
-def make(program, name):
-    facts = program_list(program)
-    kernel = row_of(facts, name)
-    arguments = OWN_SIZES.get(name, SIZES[facts["problem"]]).split()
-    offered = {size["name"] for size in facts["sizes"]}
-    if "causal" in offered and kernel["causal"] and name not in OWN_SIZES:
-        arguments.append("--causal")
-    if "type" in offered:
-        arguments += ["--type", kernel["types"][0]]
-    facts = program_list(program, *arguments)
-    kernel = row_of(facts, name)  # with the workspace of these sizes
-    step, problem = facts["step"], facts["problem"]
+def make(name):
+    if name not in facts.kernels():
+        raise SystemExit(f"KERNEL is '{name}'; it must be one of {', '.join(facts.kernels())}")
+    kernel = facts.kernels()[name]
+    step, problem = kernel["step"], kernel["problem"]
     one = One(step)
 
-    file = ROOT / step / kernel["file"]
+    file = facts.source(name)
     files = [*callees(file), file]
     bodies = [one.kernel(path) for path in files]
+    workspace, its_text = one.workspace(step, name)
+    bodies[-1] += f"\n{its_text}\n" if workspace else ""
     if len(files) > 1:  # a namespace keeps their names apart, and no macro outlives its file
         for i, path in enumerate(files):
             space = (path.stem.partition("_")[2] if path.stem[0].isdigit() else path.stem) + "_file"
-            used_later = exports(path) & words(" ".join((*bodies[i + 1:], f"{problem}_{name}")))
+            given = exports(path) | ({workspace} if path == file else set())
+            used_later = given & words(" ".join((*bodies[i + 1:], f"{problem}_{name} {workspace}")))
             macros = "".join(f"#undef {name}\n" for name in re.findall(r"^#define (\w+)", bodies[i], re.M))
             bodies[i] = f"namespace {space}\n{{\n{bodies[i]}}}\n{macros}" + \
                 "".join(f"using {space}::{function};\n" for function in sorted(used_later))
@@ -194,15 +193,15 @@ def make(program, name):
     check = "\n".join((*one.headers, check))
     architecture = kernel["architecture"]
     check = re.sub(r"\bKERNEL\b", f"{problem}_{name}", check)
+    check = re.sub(r"\bWORKSPACE\b", f"{workspace}(&call)" if workspace else "0", check)
     check = re.sub(r"\bARCHITECTURE\b", json.dumps(architecture), re.sub(r"\bNAME\b", name, check))
 
-    sizes = {size["name"].replace("-", "_"): size["value"] for size in facts["sizes"]}
-    constants = [f"static const int {size} = {value};" for size, value in sizes.items()
-                 if size not in ("seq", "causal", "type")]
+    sizes = dict(OWN_SIZES.get(name, SIZES[problem]))
+    causal = sizes.pop("causal", kernel.get("causal"))
+    constants = [f"static const int {size} = {value};" for size, value in sizes.items()]
     if problem == "attention":
-        constants += [f"static const bool causal = {str(bool(sizes.get('causal'))).lower()};",
-                      f"static const enum tensor_type type = TENSOR_{kernel['types'][0].upper()};",
-                      f"static const size_t workspace_bytes = {kernel['workspace']}; /* at these sizes */"]
+        constants += [f"static const bool causal = {str(causal).lower()};",
+                      f"static const enum tensor_type type = TENSOR_{kernel['types'][0].upper()};"]
 
     library = one.used_of_common(headers + body + check + " ".join(constants))
     instructions = one.instructions(headers + body)
@@ -227,14 +226,14 @@ def make(program, name):
 
 
 def main(arguments):
-    if not 2 <= len(arguments) <= 3:
+    if not 1 <= len(arguments) <= 2:
         raise SystemExit(__doc__)
     if sys.stdout is None:
         raise SystemExit("standard output is closed: there is nowhere to print to")
-    text = make(arguments[0], arguments[1])
-    if len(arguments) < 3 or not arguments[2]:
+    text = make(arguments[0])
+    if len(arguments) < 2 or not arguments[1]:
         sys.stdout.write(text)
-    elif not (file := pathlib.Path(arguments[2])).exists() or file.read_text() != text:
+    elif not (file := pathlib.Path(arguments[1])).exists() or file.read_text() != text:
         file.write_text(text)
 
 
