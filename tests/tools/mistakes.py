@@ -100,10 +100,10 @@ MISTAKES = {
 
 def planted(rung, file, text, replacement):
     """Puts our kernel with the mistake into the learner's files."""
-    for name in {rung.file.name, *rung.about["stubs"]}:  # what the kernel needs beside it is right
-        if name.endswith(".cuh") or name == rung.file.name:
+    for name in {rung.about["file"], *rung.about["stubs"]}:  # what the kernel needs beside it is right
+        if name.endswith(".cuh") or name == rung.about["file"]:
             source = (learn.ROOT / rung.step / name).read_text()
-            if name == (file or rung.file.name):
+            if name == (file or rung.about["file"]):
                 if text not in source:
                     raise SystemExit(f"{rung.step}/{name} has no '{text}'")
                 source = source.replace(text, replacement) if text == "expf(" else source.replace(text, replacement, 1)
@@ -121,6 +121,7 @@ def judged(rung, *mistake):
 def test(number):
     """What is wrong with the messages of a step."""
     problems, told = [], 0
+    learn.make_ours(learn.STEPS[number])
     rungs = {rung.kernel: rung for rung in learn.rungs_of(learn.STEPS[number])}
     for kernel, what, file, text, replacement, expected in MISTAKES[number]:
         state, lines = judged(rungs[kernel], file, text, replacement)

@@ -11,6 +11,7 @@ import pathlib
 import pty
 import re
 import select
+import shutil
 import sys
 import tempfile
 import time
@@ -64,6 +65,26 @@ def test_piped(top):
     lines = said.splitlines()
     expect(status == 1 and "just past the end" in said and "sum +=" in said, "a bound is explained with its line", said)
     expect(len(lines) <= 25 + 3 and max(map(len, lines)) <= 100, "a verdict fits a screen", said)
+
+
+def test_taken_over(_):
+    """What was written before the ladders had folders."""
+    learn.WORK = ROOT / "build/learn/test"
+    shutil.rmtree(learn.WORK, ignore_errors=True)
+    rung = next(rung for step in learn.STEPS.values() for rung in learn.rungs_of(step) if "/" in rung.about["file"])
+    before = rung.folder / rung.file.name
+    rung.folder.mkdir(parents=True)
+
+    def made(text):
+        before.write_text(text)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            rung.make_files()
+        return out.getvalue()
+    said = made("mine")
+    expect(rung.file.read_text() == "mine" and not before.exists() and said.count("\n") == 1 and "moved to" in said,
+           "a file from before the move is where its stub would be, in one line", said)
+    said = made("older")
+    expect(rung.file.read_text() == "mine" and before.read_text() == "older" and not said, "what is there stays", said)
 
 
 def test_terminal(top):
@@ -162,7 +183,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         top = pathlib.Path(directory)
         add_kernel.copy_tree(top)
-        for test in (test_piped, test_terminal, test_broken, test_notebook):
+        for test in (test_piped, test_taken_over, test_terminal, test_broken, test_notebook):
             test(top)
     print(f"{len(failures)} failed")
     return 1 if failures else 0

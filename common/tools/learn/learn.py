@@ -5,9 +5,9 @@
     make learn BROKEN=1         find the fault in kernels that have one
     make learn-status           what you have done
 
-Your files are in work/, which git ignores and nothing here ever overwrites; in a handout they are the step's own. On a terminal it waits for you to save, and
-takes h (hint), n (next) and other letters, each with Enter. Elsewhere it checks once and ends with a status: 0 the rung is
-done, 1 it is not yet, 2 it cannot be checked.
+Your files are in work/, which git ignores and nothing here ever overwrites; in a handout they are the step's own. On a
+terminal it waits for you to save, and takes h (hint), n (next) and other letters, each with Enter. Elsewhere it checks
+once and ends with a status: 0 the rung is done, 1 it is not yet, 2 it cannot be checked.
 """
 import argparse
 import concurrent.futures
@@ -24,8 +24,9 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "common/tools"), str(ROOT / "common/tools/labs"), str(ROOT / "common/tools/broken")]
+import facts
 import handout
-from source import comments, without_comments
+from source import INCLUDE, LADDERS, comments, of_steps, without_comments
 
 if not handout.PACKED:
     import broken
@@ -56,7 +57,8 @@ CAUSAL = ("--heads 1 --seq 40 --head-dim 64 --causal", "--heads 2 --seq-q 19 --s
 COUNTED_AT = {"matmul": "--m 128 --n 128 --k 32", "softmax": "--rows 8 --cols 1024", "attention": "--heads 1 --seq 64 --head-dim 64"}
 # Of kernels that would leave those to another one: a first size to be right at, and to be counted at.
 OWN_SIZES = {**dict.fromkeys(("multicast", "lazy_rescale"), "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 72"),
-             **dict.fromkeys(("drawn_pairs", "folded"), "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 1030 --head-dim 72 --causal")}
+             **dict.fromkeys(("drawn_pairs", "folded"), "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 1030 --head-dim 72 --causal"),
+             "skipping": "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 64 --causal"}
 IN_ORDERS = 4  # how many of the cases run in each order of threads
 
 # What is counted, and whether a rung is only done when yours is about as low as ours.
@@ -173,19 +175,19 @@ def readable(sizes):
     return sizes.replace("--", "")
 
 
-def quoted_lines(text, folder):
+def quoted_lines(text, files):
     """The lines of the learner's files that a report names, two at most."""
-    found = []
+    found, named = [], {path.name: path for path in files}
     for name, line in re.findall(r"([\w./-]+\.cuh?):(\d+)", text):
-        path = folder / pathlib.Path(name).name
-        with contextlib.suppress(OSError, IndexError):
+        with contextlib.suppress(LookupError, OSError):
+            path = named[pathlib.Path(name).name]
             quote = f"  {path.name}:{line}:  {path.read_text(errors='replace').splitlines()[int(line) - 1].strip()}"[:WIDTH]
             if quote not in found:
                 found.append(quote)
     return found[:2]
 
 
-def failure(results, folder):
+def failure(results, files):
     """Lines that say what is wrong: of the first failure, and where else."""
     failed = [(sizes, order, row) for sizes, order, row in results if row["check"] != "pass"]
     # A report names the line at fault; wrong values are what comes of it.
@@ -208,7 +210,7 @@ def failure(results, folder):
         lines += ["  " + line for line in row["map"].splitlines()]
     else:
         lines += wrapped(reason)
-    lines += quoted_lines(reason, folder)
+    lines += quoted_lines(reason, files)
     others = len({s for s in wrong} - {sizes})
     lines += wrapped((f"also wrong at {others} other size{'s' if others > 1 else ''}; " if others else "") +
                      ("right at " + "; ".join(readable(s) for s in right[:3]) if right else "right nowhere yet") + ".")
@@ -246,26 +248,53 @@ class Rung:
 
     def make_files(self):
         if not handout.PACKED:
+            self.take_over()
             handout.workspace(self.step, self.folder)
 
+    def take_over(self):
+        """What was written before the ladders had folders moves into them."""
+        moved = []
+        for name in handout.lab_of(self.step)["files"]:
+            before, now = self.folder / pathlib.Path(name).name, self.folder / name
+            if before.exists() and not now.exists():
+                now.parent.mkdir(exist_ok=True)
+                before.rename(now)
+                moved.append(name)
+        if moved:
+            folders = dict.fromkeys(name.partition("/")[0] + "/" for name in moved)
+            print(f"{relative(self.folder)}: {len(moved)} of your files moved to {', '.join(folders)}, where ours are now")
+
+    def places(self):
+        """Where a file of yours finds what it includes, yours before ours; by its name alone, too, as it was before the move."""
+        return [top / folder for top in (WORK, ROOT) for folder in ("", *(f"{self.step}/{ladder}" for ladder in LADDERS))]
+
     def files(self):
-        """The kernel's file and what it includes of the same folder."""
+        """The kernel's file and what it includes of yours."""
         found, new = [], [self.file]
         while new:
             path = new.pop()
-            if path.exists() and path not in found:
+            if path not in found and path.is_file():
                 found.append(path)
-                new += [self.folder / name for name in re.findall(r'^#include "(\w+\.cuh)"', path.read_text(errors="replace"), re.M)]
-        return found + [path for path in self.helpers() if path not in found]
+                for name in INCLUDE.findall(path.read_text(errors="replace")):
+                    spelled = (pathlib.Path(os.path.normpath(place / name)) for place in (path.parent, *self.places()))
+                    new += filter(None, [next(filter(pathlib.Path.is_file, spelled), None)])
+        mine = [path for path in found if self.folder in path.parents]
+        return mine + [path for path in self.helpers() if path not in mine]
 
     def helpers(self):
         """Other .cu files of the step that kernels call, with a stub: yours once you have begun it."""
         kernels = {row["file"] for row in self.about["rows"]}
         return [self.folder / name for name in self.about["stubs"] if name.endswith(".cu") and name not in kernels]
 
+    def name_of(self, path):
+        return str(path.relative_to(self.folder))
+
+    def untouched(self, path):
+        return handout.untouched(self.step, self.name_of(path), self.folder)
+
     def unwritten(self):
         """Files of this rung with a stub in them that nothing was written into."""
-        return [path for path in self.files() if path.exists() and handout.untouched(path)]
+        return [path for path in self.files() if path.exists() and self.untouched(path)]
 
     def introduce(self):
         rungs = len(self.about["rows"])
@@ -313,10 +342,12 @@ class Rung:
         return list(dict.fromkeys(fits))
 
     def compile(self, source, target):
+        target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)  # what was built before must not be taken for this
+        places = [*self.places(), *(ROOT / "common" / room for room in ("", "device", "harness", "problems"))]
         # -g1: a report needs lines, and local variables take a quarter of the compiler's time.
-        return tool(["common/simt/simtcc", "--check", "-g1", f"-I{relative(self.folder)}", f"-I{self.step}", "-Icommon", "-I.", "-w", "-c",
-                     relative(source), "-o", relative(target)])
+        return tool(["common/simt/simtcc", "--check", "-g1", *(f"-I{relative(place)}" for place in places), "-w", "-c", relative(source),
+                     "-o", relative(target)])
 
     def build(self):
         """(program, None), or (None, lines that say why not)."""
@@ -326,15 +357,14 @@ class Rung:
         program.unlink(missing_ok=True)
         if not self.file.exists():
             return None, [colour("red", f"{relative(self.file)} is not there"), "  stop and begin again, and you get the stub"]
-        mine = [self.file] + [path for path in self.helpers() if path.exists() and not handout.untouched(path)]
-        for path in mine:
-            output, status = self.compile(path, objects / f"{path.name}.o")
+        mine = [self.name_of(path) for path in self.helpers() if path.exists() and not self.untouched(path)] + [self.about["file"]]
+        for name in mine:
+            output, status = self.compile(self.folder / name, objects / f"{name}.o")
             if status:
                 return None, compiler_lines(output)
-        own = {path.name for path in mine}
-        theirs = [f"build/check/obj/{self.step}/{path.name}.o" for path in sorted((ROOT / self.step).iterdir())
-                  if path.suffix in (".c", ".cu") and path.name not in own]
-        output, status = tool([os.environ.get("CXX", "g++"), "-pthread", *(relative(objects / f"{name}.o") for name in sorted(own)), *theirs,
+        theirs = [f"build/check/obj/{self.step}/{name}.o" for pattern in ("*.cu", "*.c") for path in of_steps(pattern, self.step)
+                  if (name := str(path.relative_to(ROOT / self.step))) not in mine]
+        output, status = tool([os.environ.get("CXX", "g++"), "-pthread", *(relative(objects / f"{name}.o") for name in mine), *theirs,
                                "build/check/libcommon.a", "build/simt/libsimt.a", "-lm", "-ldl", "-o", relative(program)])
         if status:
             return None, compiler_lines(output)
@@ -351,7 +381,7 @@ class Rung:
         built = time.monotonic()
         results = check_all(program, self.kernel, self.cases())
         if any(row["check"] != "pass" for _, _, row in results):
-            state, lines = "tried", failure(results, self.folder)
+            state, lines = "tried", failure(results, self.files())
         else:
             state, lines = self.compare(run_row(program, self.kernel, self.counted_at(), ORDERS[0]), memory)
         lines.append(colour("dim", f"  built in {built - begin:.1f} s, {len(results)} runs in {time.monotonic() - built:.1f} s; "
@@ -409,7 +439,7 @@ class Exercise:
         broken.copy_sources(self.fault, keep=True)
 
     def files(self):
-        return [self.file]
+        return sorted(self.fault.directory().rglob("*.cu*"))
 
     def introduce(self):
         return [colour("bold", f"Broken kernel {self.fault.exercise} of {self.count}: {self.kernel}") + f" of {self.fault.step}",
@@ -431,13 +461,13 @@ class Exercise:
         if all(row["check"] == "pass" for _, _, row in results):
             return "passed", [colour("green", f"REPAIRED: right at {'; '.join(map(readable, self.fault.runs))}, in all orders of threads"),
                               *wrapped("It was: " + self.fault.wrong + ".")]
-        return "tried", [colour("red", "STILL BROKEN"), *failure(results, self.file.parent)[1:],
+        return "tried", [colour("red", "STILL BROKEN"), *failure(results, self.files())[1:],
                          colour("dim", f"  {time.monotonic() - begin:.1f} s")]
 
     def hints(self):
         try:
             results = check_all(broken.build(self.fault, "check"), self.kernel, list(self.fault.runs))
-            said = failure(results, self.file.parent) if any(row["check"] != "pass" for _, _, row in results) else ["  nothing: it passes"]
+            said = failure(results, self.files()) if any(row["check"] != "pass" for _, _, row in results) else ["  nothing: it passes"]
         except broken.Broken as error:
             said = compiler_lines(str(error))
         yield "What the checks say", said
@@ -450,10 +480,10 @@ class Exercise:
 
 
 def rungs_of(step):
-    """The rungs of a step, from its program's table and lab.json."""
-    program, stubs = listed(make_ours(step)), handout.lab_of(step)["stubs"]
-    rows = [row for row in program["kernels"] if row["file"] in stubs]
-    return [Rung(step, index, row["name"], dict(row, rows=rows, stubs=stubs), program["problem"]) for index, row in enumerate(rows)]
+    """The rungs of a step: its kernels that have a stub."""
+    stubs = handout.lab_of(step)["stubs"]
+    rows = [row for row in facts.kernels().values() if row["step"] == step and row["file"] in stubs]
+    return [Rung(step, index, row["name"], dict(row, rows=rows, stubs=stubs), row["problem"]) for index, row in enumerate(rows)]
 
 
 def exercises():
@@ -498,6 +528,7 @@ class Loop:
             return False
         if self.rung.step != "broken":
             self.step = self.progress.all["step"] = self.rung.step[:2]
+            make_ours(self.rung.step)
         self.rung.make_files()
         self.memory = self.progress.of(self.rung.key)
         self.given = self.rung.hints()
@@ -615,10 +646,8 @@ def status(progress):
     print("# done   + right, but costs more than ours   o tried   - left out   . to do")
     rows = []  # name, keys of progress, remark
     for number, step in STEPS.items():
-        stubs = json.loads((ROOT / step / "lab.json").read_text())["stubs"]
-        kernels = [re.fullmatch(r"\d+_(.*)\.cu", name) for name in stubs if (ROOT / step / name).exists()]
         remark = "  <- here" if progress.all["step"] == number else ""
-        rows.append((step, [f"{number}/{kernel[1]}" for kernel in kernels if kernel], remark))
+        rows.append((step, [rung.key for rung in rungs_of(step)], remark))
     rows.append(("broken kernels", [exercise.key for exercise in exercises()], ""))
     widest = max(len(keys) for _, keys, _ in rows)
     for name, keys, remark in rows:
