@@ -18,8 +18,8 @@ import browser
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common/tools/show"))
 import show  # noqa: E402
 
-SAMPLE = {"01": ["uncoalesced"], "02": ["shared_tile", "async", "sgemm_cluster"], "03": ["online_warp"], "04": ["standard", "key_parallel_ordered", "flash_v1"],
-          "05": ["flash_v2"], "06": ["mma_tma", "ping_pong", "drawn"]}
+SAMPLE = ("uncoalesced", "shared_tile", "async", "sgemm_cluster", "online_warp", "standard", "key_parallel_ordered", "flash_v1",
+          "flash_v2", "mma_tma", "ping_pong", "drawn")
 CELLS = """Object.fromEntries([...document.querySelectorAll('#totals td[data-of]')].map(cell =>
     [cell.dataset.of + ' ' + cell.dataset.counter, cell.textContent.replace(/,/g, '')]))"""
 # Not shown in the table: a page has one launch at a time.
@@ -69,13 +69,13 @@ def totals(chromium, path, counters):
 
 
 def kernels(chromium, steps, every):
-    for step in sorted(path.name for path in (show.ROOT / "build/check").iterdir() if path.name[:2] in steps):
+    for kernel in show.facts.kernels() if every else SAMPLE:
+        step = show.facts.kernels()[kernel]["step"]
         program = str(show.ROOT / "build/check" / step)
-        names = [row["name"] for row in json.loads(subprocess.check_output([program, "--list", "--json"]))["kernels"]]
-        for kernel in names if every else SAMPLE[step[:2]]:
+        if not steps or step[:2] in steps:
             begin = time.monotonic()
             path = made(show.show_step, step=step, kernel=[kernel])
-            options = show.SIZES.get(f"{step[:2]}/{kernel}", show.SIZES.get(step[:2], ""))
+            options = show.SIZES.get(kernel, "")
             row = json.loads(subprocess.check_output([program, "--kernel", kernel, "--json", *shlex.split(options)]))["kernels"][0]
             seconds = opened(chromium, path)
             totals(chromium, path, {name: row[name] for name in chromium.run("ROWS.map(row => row[0])") if name not in HIDDEN})
@@ -201,7 +201,7 @@ def main():
     begin = time.monotonic()
     try:
         with browser.Browser() as chromium:
-            kernels(chromium, steps or list(SAMPLE), every)
+            kernels(chromium, steps, every)
             if not steps:
                 for part in (views, failures, others):
                     since = time.monotonic()

@@ -24,19 +24,20 @@ import zlib
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE.parent))
+import facts  # noqa: E402  (its path is set above)
 import traces  # noqa: E402
 OUT = ROOT / "build/show"
 
 # Where the program's own sizes would make a large page, leave a pipeline nothing to overlap or take another kernel. The page says
 # its sizes.
 FLASH, LONG = "--heads 1 --seq 64", "--heads 1 --seq 512"
-SIZES = {"03/three_pass": "--rows 32 --cols 512", "03/online": "--rows 32 --cols 512",
-         "03/online_cluster": "--rows 1 --cols 66000", "04/row_per_thread": FLASH, "04/flash_v1": FLASH, "05/flash_v2_exchanged": FLASH,
-         **{f"05/{kernel}": "--heads 1 --seq-q 1 --seq-kv 1024" for kernel in ("split_kv_naive", "split_kv")},
-         **{f"06/{kernel}": LONG for kernel in ("mma_tma", "wgmma", "producer_warp", "overlap", "ping_pong", "tma_store")},
-         **{f"06/{kernel}": "--heads 5 --seq 256 --head-dim 128" for kernel in ("resident", "ahead", "drawn", "persistent")},
-         **{f"06/{kernel}": "--heads 5 --seq-q 256 --seq-kv 640 --head-dim 128" for kernel in ("multicast", "lazy_rescale")},
-         **{f"06/{kernel}": "--heads 3 --seq-q 256 --seq-kv 1152 --head-dim 128 --causal" for kernel in ("drawn_pairs", "folded")}}
+SIZES = {**dict.fromkeys(("three_pass", "online"), "--rows 32 --cols 512"), "online_cluster": "--rows 1 --cols 66000",
+         **dict.fromkeys(("row_per_thread", "flash_v1", "flash_v2_exchanged"), FLASH),
+         **dict.fromkeys(("split_kv_naive", "split_kv"), "--heads 1 --seq-q 1 --seq-kv 1024"),
+         **dict.fromkeys(("mma_tma", "wgmma", "producer_warp", "overlap", "ping_pong", "tma_store"), LONG),
+         **dict.fromkeys(("resident", "ahead", "drawn", "persistent"), "--heads 5 --seq 256 --head-dim 128"),
+         **dict.fromkeys(("multicast", "lazy_rescale"), "--heads 5 --seq-q 256 --seq-kv 640 --head-dim 128"),
+         **dict.fromkeys(("drawn_pairs", "folded"), "--heads 3 --seq-q 256 --seq-kv 1152 --head-dim 128 --causal")}
 SIZEOF = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "__half": 2, "float2": 8, "float4": 16, "uint32_t": 4, "uint64_t": 8,
           "char": 1}
 
@@ -322,10 +323,9 @@ def step_page(program, step, kernel, options, block=None, name=None, title=None,
 
 def show_step(arguments):
     program = str(ROOT / "build/check" / arguments.step)
-    listed = json.loads(subprocess.run([program, "--list", "--json"], capture_output=True, text=True, check=True).stdout)
     number = arguments.step[:2]
-    for kernel in arguments.kernel or [row["name"] for row in listed["kernels"]]:
-        options = shlex.split(arguments.options or SIZES.get(f"{number}/{kernel}", SIZES.get(number, "")))
+    for kernel in arguments.kernel or [name for name, row in facts.kernels().items() if row["step"] == arguments.step]:
+        options = shlex.split(arguments.options or SIZES.get(kernel, ""))
         if arguments.mine:
             sys.path.insert(0, str(ROOT / "common/tools/learn"))
             import learn
