@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Shows that adding a kernel is adding one file and one row.
+"""Shows that adding a kernel is adding one file and one row, and its name to the step's header.
 
     tests/tools/add_kernel.py
 
-In a copy of step 01, a kernel is added: a file, and a row in 01_step.h. It forgets the edge of C at first: the run at
+In a copy of step 01, a kernel is added: a file, and a row in 01_step.c. It forgets the edge of C at first: the run at
 whole tiles passes, and the tests, the sanitizer, the row's costs and a grading find the fault. Put right, it passes
 them all. The program's list, which benchmarks, lessons and grading read, has it, and so has the lesson's table of
 counts. nvcc compiles it where there is one. Needs build/cpu and build/check of step 01.
@@ -22,7 +22,7 @@ STEP, NAME = "01_naive_matmul", "square_tile"
 
 KERNEL = '''/* Idea: as coalesced, with a block of 16 x 16 elements. */
 #include "01_step.h"
-#include "tiles.cuh"
+#include "device/tiles.cuh"
 
 __global__ void square_tile(const float *A, const float *B, float *C, int M, int N, int K)
 {
@@ -44,16 +44,15 @@ extern "C" cudaError_t matmul_square_tile(const float *A, const float *B, float 
     return cudaGetLastError();
 }
 '''
-ROW = '''KERNEL(square_tile, "3_square_tile.cu", "the same; a block computes 16 x 16 elements", .cost = naive_cost)
-
-#else
+ROW = '''    MATMUL_ROW(square_tile, "3_square_tile.cu", "the same; a block computes 16 x 16 elements",
+               .about.after = "coalesced", .cost = naive_cost),
 '''
 
 
 def copy_tree(target):
     """The sources, and what is built of those that stay as they are; times are kept, so nothing is built again."""
     parts = ("obj/common", f"obj/{STEP}", "flags", "libcommon.a")
-    for name in ("Makefile", "common", STEP, "tests", "build/simt",
+    for name in ("Makefile", "common", STEP, "tests", "docs/make", "build/simt",
                  *(f"build/{build}/{part}" for build in ("cpu", "check") for part in parts)):
         source, copy = ROOT / name, target / name
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -88,6 +87,13 @@ def write(inside):
     pathlib.Path(STEP, "3_square_tile.cu").write_text(KERNEL.replace("INSIDE", inside))
 
 
+def insert(file, text, before):
+    path = pathlib.Path(STEP, file)
+    whole = path.read_text()
+    require(whole.count(before) == 1, f"there is a place for it in {file}", whole)
+    path.write_text(whole.replace(before, text + before))
+
+
 def build():
     status, output = run("make", "BACKEND=cpu", f"build/check/{STEP}", "build/cpu/tests/test_01", "build/check/tests/test_01")
     if status:
@@ -120,10 +126,8 @@ def main():
         os.chmod(name, 0o755)  # a grading compiles as another user
         copy_tree(pathlib.Path(name))
         os.chdir(name)
-        table = pathlib.Path(STEP, "01_step.h")
-        text = table.read_text()
-        table.write_text(text.replace("#else\n", ROW, 1))
-        require(ROW in table.read_text(), "one row is added, and one file", text)
+        insert("01_step.c", ROW, "    {.about.name = NULL},\n")
+        insert("01_step.h", f", matmul_{NAME}", ";\n\nstruct step;")
 
         write("row <= M && col < N")
         build()
