@@ -277,11 +277,8 @@ $(foreach step,$(STEPS),$(eval $(call run_rules,$(step))))
 run-%: FORCE
 	@echo 'There is no step $*; there are: $(STEP_NUMBERS)' >&2; exit 2
 
-include common/simt/runtime.mk
-include tests/tests.mk
-include tests/simt/programs/programs.mk
-include $(sort $(wildcard common/tools/*.mk common/tools/*/[a-z]*.mk))
-include docs/make/docs.mk
+include common/simt/runtime.mk tests/tests.mk
+include $(sort $(wildcard tests/checks.mk tests/*/*/*.mk common/tools/*.mk common/tools/*/[a-z]*.mk docs/make/*.mk))
 
 .PHONY: clean
 clean: ## maintain: Remove build/

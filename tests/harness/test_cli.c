@@ -162,11 +162,11 @@ TEST(cli, list_tells_all_as_json)
                                         "\"name\": \"head-dim\"",
                                         "\"maximum\": 128, \"value\": 64",
                                         "\"inputs\": [\"normal\"",
-                                        "\"file\": \"23_skipping.cu\"",
+                                        "\"file\": \"limit/23_skipping.cu\"",
                                         "\"architecture\": \"sm_90a\"",
                                         "\"types\": [\"f16\"]",
                                         "\"head_dim_multiple\": 8",
-                                        "\"begins\": true",
+                                        "\"after\": \"folded\"",
                                         "\"bytes_read\": 24576, \"bytes_written\": 8448"};
     cr_expect(outcome->status == STEP_PASSED);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -422,7 +422,8 @@ TEST(cli, type_is_offered_where_there_is_a_choice)
     cr_expect(step_main(3, bad, &idle_step) == STEP_BAD_USAGE);
 }
 
-/* What report_results() prints of two made-up kernels, with this option, when each did `times` as much. */
+/* What report_results() prints of two made-up kernels, with this option, when each did `times` as
+ * much. */
 static const char *table_of(char *option, unsigned long long times)
 {
     static const struct matmul_kernel kernels[] = {

@@ -36,10 +36,12 @@ import tempfile
 import time
 
 import formats
-import handout
+import handout  # which sets the path of facts
+import facts
 import sandbox
 import workshop
 from sandbox import Limits, Unable
+from source import LADDERS
 from workshop import NotBuilt, Refused
 
 SECONDS = 600  # for a whole grading; a run of a kernel has a 60th of it, at most 10, of processor time
@@ -180,8 +182,9 @@ class Grading:
         shutil.copytree(self.shop.base / step, self.folder / "source" / step)
         for name in self.lab["files"]:
             try:
-                text = self.read(step, name)
-                (self.folder / "source" / step / name).write_bytes(text)
+                text, target = self.read(step, name), self.folder / "source" / step / name
+                target.parent.mkdir(exist_ok=True)
+                target.write_bytes(text)
             except FileNotFoundError:
                 self.not_taken[name] = f"{name} is not in the submission"
             except (OSError, NotBuilt, ValueError):  # a link, a loop of links, a pipe, a folder
@@ -192,13 +195,15 @@ class Grading:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         top = os.open(self.submission, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            for way in ((step, name), (name,)):
+            # In the step's folder or not, and in its ladder's or, as handed in by upload, without.
+            for way in (pathlib.Path(*folders) for folders in ((step, name), (name,), (step, pathlib.Path(name).name), (pathlib.Path(name).name,))):
                 try:
-                    folder = os.open(way[0], flags | os.O_DIRECTORY, dir_fd=top) if len(way) > 1 else os.dup(top)
-                except FileNotFoundError:
-                    continue
-                try:
-                    text = workshop.read_regular(pathlib.Path(name), LIMIT + 1, folder)
+                    folder = os.dup(top)
+                    for part in way.parts[:-1]:
+                        inner = os.open(part, flags | os.O_DIRECTORY, dir_fd=folder)
+                        os.close(folder)
+                        folder = inner
+                    text = workshop.read_regular(pathlib.Path(way.name), LIMIT + 1, folder)
                 except FileNotFoundError:
                     continue
                 finally:
@@ -215,11 +220,12 @@ class Grading:
         return [kernel["file"], *sorted(self.sources() - self.kernel_files())]
 
     def sources(self):
-        return {path.name for path in (self.folder / "source" / self.lab["step"]).glob("*.cu")}
+        folder = self.folder / "source" / self.lab["step"]
+        return {str(path.relative_to(folder)) for ladder in LADDERS for path in folder.glob(f"{ladder}*.cu")}
 
     def kernel_files(self):
-        """The step's rungs, whose files are numbered in reading order; also those that lab.json hands out as they are."""
-        return {name for name in self.sources() if name[0].isdigit()} | {row["file"] for row in self.lab["kernels"]}
+        """The files of the step's rungs; also of those that lab.json hands out as they are."""
+        return {row["file"] for row in facts.kernels().values() if row["step"] == self.lab["step"]}
 
     def build(self, kernel):
         """This kernel's runners, run.cpu and run.check: of the submission's other kernels they hold those it calls."""

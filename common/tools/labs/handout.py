@@ -20,17 +20,17 @@ import sys
 import textwrap
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from source import behind, without_comments  # noqa: E402  (its path is set above)
+import facts  # noqa: E402  (its path is set above)
+from source import behind, closure, of_steps, without_comments  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path / "main.c").exists()}
 STUDENT = "docs/student.md"  # a handout's README.md
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
+INSTRUCTORS = ("labs.mk", "class.sbatch")  # of common/tools/labs
 PACKED = not (ROOT / "common/tools/labs/labs.mk").exists()  # this is a handout: the solutions are elsewhere
-GRADER = ("case.h", "deferred_launches.h", "deferred_launches_cpu.cpp", "deferred_launches_gpu.c", "formats.py", "grade.py",
-          "handout.py", "judge.c", "local.mk", "runner.c", "runner.h", "sandbox.py", "workshop.py")
-SUPPORT = ("run", "ladder.c", "source.py", "*.h", "learn/learn.mk", "learn/learn.py", "pictures/show.*", "pictures/page*",
-           "pictures/traces.py")  # of tests/
+TOOLS = ("doctor.*", "facts.*", "source.py", "traces.py", "labs/*", "learn/*", "show/*")  # of common/tools
+TESTS = ("run", "tests.mk", "support/*", "steps/*.h")
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
 # What docs/make/lessons.py quotes of a kernel: what a student is to write.
@@ -78,22 +78,26 @@ def lab_of(step):
     `file`; one that lab.json does not mention has 10 points. Kernels that are left out are neither stubs nor graded.
     """
     lab = json.loads((ROOT / step / "lab.json").read_text())
-    there = [] if PACKED else [path.name for path in sorted((ROOT / step).glob("[0-9]*.cu"))]
-    file_of = {pathlib.Path(name).stem.partition("_")[2]: name for name in sorted({*lab["stubs"], *there}) if name[0].isdigit()}
+    file_of = {name: kernel["file"] for name, kernel in facts.kernels().items() if kernel["step"] == step}
     for name in lab.get("leave_out", ()):
         lab["stubs"].pop(file_of.pop(name), None)
     rows = {row["name"]: row for row in lab["kernels"]}
     lab["kernels"] = [{"name": name, "correctness": 7, "sanitizer": 3} | rows.get(name, {}) | {"file": file}
                       for name, file in file_of.items()]
-    lab["files"] = [*file_of.values(), *(name for name in lab["stubs"] if not name[0].isdigit())]
+    lab["files"] = [*file_of.values(), *(name for name in lab["stubs"] if name not in file_of.values())]
     return lab
 
 
 def regions(path):
-    """The regions of one of a step's files, in order."""
+    """The regions of one of a step's files, in order. `path` begins with the step."""
     text = (ROOT / path).read_text()
-    found = [Region(text, name, stub) for name, stub in lab_of(path.parent.name)["stubs"].get(path.name, {}).items()]
+    found = [Region(text, name, stub) for name, stub in stubs_of(path).items()]
     return sorted(found, key=lambda region: region.begin)
+
+
+def stubs_of(path):
+    """What lab.json says of the functions of a file; `path` begins with the step."""
+    return lab_of(path.parts[0])["stubs"].get(str(path.relative_to(path.parts[0])), {})
 
 
 def knobs(lab, step):
@@ -128,17 +132,17 @@ def stub(path):
     return "".join(pieces) + text[position:]
 
 
-def untouched(path):
-    """Whether nothing was written into any stub of a file of a workspace, the body of each still ending where it begins."""
-    hinted = [stub for stub in lab_of(path.parent.name)["stubs"].get(path.name, {}).values() if stub]
+def untouched(step, name, folder):
+    """Whether nothing was written into any stub of a workspace's file, the body of each still ending where it begins."""
+    hinted = [stub for stub in stubs_of(pathlib.Path(step) / name).values() if stub]
     untils = "|".join(re.escape(stub["until"]) for stub in hinted if isinstance(stub, dict))
-    return 0 < len(hinted) == len(re.findall(rf"{re.escape(UNUSED)}\s*(?:{untils})?\s*\}}", path.read_text(errors="replace")))
+    return 0 < len(hinted) == len(re.findall(rf"{re.escape(UNUSED)}\s*(?:{untils})?\s*\}}", (folder / name).read_text(errors="replace")))
 
 
 def workspace(step, folder):
     """Puts the step's files that are to be handed in, with stubs, into a folder; one that is there stays as it is."""
-    folder.mkdir(parents=True, exist_ok=True)
     for name in lab_of(step)["files"]:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError), open(folder / name, "x", encoding="utf-8") as file:
             file.write(stub(pathlib.Path(step) / name))
 
@@ -156,9 +160,6 @@ def copied(path, text, steps):
     if path.suffix == ".md":
         return ANSWER.sub("", QUOTED.sub("", text))
     if path.name == "Makefile":
-        text = text.replace("include common/tools/labs/labs.mk", "include common/tools/labs/local.mk")
-        text = re.sub(r"^-?include tests/(?!labs/local|learn/|pictures/show).*\n+|^[^\n]*\btests/(sass|add_kernel)\b.*\n", "", text,
-                      flags=re.M)
         # nvcc's number for names that nothing refers to: an unfinished kernel does not use its constants yet.
         return re.sub(r"^(NVCC_FLAGS := .*)$", r"\1 -diag-suppress 177", text, flags=re.M)
     if path.name.startswith("test_"):
@@ -170,28 +171,24 @@ def copied(path, text, steps):
 def files_of(steps):
     """Every file of a handout, relative to the project."""
     names = ["Makefile", "LICENSE", ".clang-format", ".gitignore", ".devcontainer/devcontainer.json", STUDENT,
-             *(f"docs/{page}" for page in PAGES), *(f"common/tools/labs/{name}" for name in GRADER)]
+             *(f"docs/{page}" for page in PAGES)]
     yield from map(pathlib.Path, names)
-    patterns = [f"tests/{name}" for name in SUPPORT]
+    patterns = [*(f"common/tools/{name}" for name in TOOLS), *(f"tests/{name}" for name in TESTS)]
     for step in steps:
-        patterns += [f"docs/results/{step}*", f"docs/pictures/{step[:2]}_*", f"tests/t*_{step[:2]}*.c*"]
-    yield from (path.relative_to(ROOT) for pattern in patterns for path in sorted(ROOT.glob(pattern)))
+        patterns += [f"docs/results/{step}*", f"docs/pictures/{step[:2]}_*", f"tests/steps/t*_{step[:2]}*.c*"]
+    for pattern in patterns:
+        yield from (path.relative_to(ROOT) for path in sorted(ROOT.glob(pattern)) if path.is_file() and path.name not in INSTRUCTORS)
     unused = unused_helpers(steps) | {ROOT / step / name for step in steps for name in lab_of(step)["files"]}
     for folder in ("common", *steps):
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts and path not in unused:
+            if path.is_file() and "__pycache__" not in path.parts and ROOT / "common/tools" not in path.parents and path not in unused:
                 yield path.relative_to(ROOT)
 
 
 def unused_helpers(steps):
-    """common/*.cuh that nothing of these steps includes: what they have worked out is another step's to find."""
-    helpers = {path.name: path for path in (ROOT / "common").glob("*.cuh")}
-    files = [path for folder in steps for path in (ROOT / folder).iterdir() if path.suffix in (".cu", ".cuh", ".c", ".h")]
-    while files:
-        for name in re.findall(r'^#include "(\w+\.cuh)"', files.pop().read_text(), re.M):
-            if name in helpers:
-                files.append(helpers.pop(name))
-    return set(helpers.values())
+    """Headers of common/device that no kernel of these steps needs: what they have worked out is another step's to find."""
+    used = {header for step in steps for path in of_steps("*.cu", step) for header in closure(path)}
+    return set((ROOT / "common/device").glob("*.cuh")) - used
 
 
 def selected(step):

@@ -4,6 +4,9 @@
 #include "deferred_launches.h"
 #include "harness/refusal.h"
 #include "harness/stopwatch.h"
+#include "problems/attention.h"
+#include "problems/matmul.h"
+#include "problems/softmax.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +16,6 @@
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Calling a row */
-
-static size_t no_workspace(const struct kernel *kernel, const long long *sizes)
-{
-    (void)kernel;
-    (void)sizes;
-    return 0;
-}
 
 static cudaError_t run_matmul(const struct kernel *kernel, const long long *sizes,
                               void *const *device, void *workspace, cudaStream_t stream)
@@ -58,25 +54,31 @@ static size_t workspace_attention(const struct kernel *kernel, const long long *
     return row->workspace ? row->workspace(&call) : 0;
 }
 
-const struct lab_calls lab_matmul = {sizeof(struct matmul_kernel), run_matmul, no_workspace};
-const struct lab_calls lab_softmax = {sizeof(struct softmax_kernel), run_softmax, no_workspace};
-const struct lab_calls lab_attention = {sizeof(struct attention_kernel), run_attention,
-                                        workspace_attention};
+const struct problem lab_matmul = {.row_bytes = sizeof(struct matmul_kernel), .run = run_matmul};
+const struct problem lab_softmax = {.row_bytes = sizeof(struct softmax_kernel), .run = run_softmax};
+const struct problem lab_attention = {.row_bytes = sizeof(struct attention_kernel),
+                                      .run = run_attention,
+                                      .workspace = workspace_attention};
 
-/* The row of this name; null when there is none. */
-static const struct kernel *find(const struct lab_calls *calls, const void *table, const char *name)
+/* The row of this name, and its problem; null when there is none. */
+static const struct kernel *find(const struct step *step, const char *name,
+                                 const struct problem **problem)
 {
-    const struct kernel *kernel = table;
-    while (kernel->name && strcmp(kernel->name, name) != 0)
-        kernel = (const struct kernel *)((const char *)kernel + calls->row_bytes);
-    return kernel->name ? kernel : NULL;
+    for (const struct ladder *ladder = step->ladders; ladder->name; ladder++) {
+        const struct kernel *kernel;
+        *problem = ladder->problem;
+        for (size_t i = 0; (kernel = problem_kernel(*problem, ladder->rows, i))->name; i++)
+            if (strcmp(kernel->name, name) == 0)
+                return kernel;
+    }
+    return NULL;
 }
 
 /* ---------------------------------------------------------------------------------------------- */
 /* One request */
 
 struct run {
-    const struct lab_calls *calls;
+    const struct problem *problem;
     const struct kernel *kernel;
     struct lab_request request;
     struct lab_answer *answer; /* with the images behind it */
@@ -128,7 +130,7 @@ static cudaError_t poison(struct run *run)
 static cudaError_t launch(struct run *run)
 {
     void *const workspace = run->answer->workspace > 0 ? run->device[LAB_WORKSPACE] : NULL;
-    return run->calls->run(run->kernel, run->request.sizes, run->device, workspace, run->stream);
+    return run->problem->run(run->kernel, run->request.sizes, run->device, workspace, run->stream);
 }
 
 /* The outputs as they are in the answer hold an element that a lap did not write. */
@@ -180,7 +182,7 @@ static enum lab_end run_request(struct run *run, const char *file)
     answer->status = status;
     if (status != cudaSuccess)
         return LAB_NO_DEVICE;
-    answer->workspace = run->calls->workspace(run->kernel, run->request.sizes);
+    answer->workspace = problem_workspace(run->problem, run->kernel, run->request.sizes);
     if (answer->workspace > run->request.bytes[LAB_WORKSPACE])
         return LAB_WORKSPACE_TOO_LARGE;
 
@@ -208,11 +210,12 @@ static enum lab_end run_request(struct run *run, const char *file)
 }
 
 /* The answer goes to what is stdout at first; kernels may print, to nowhere. */
-int runner_main(const struct lab_calls *calls, const void *table)
+int runner_main(const struct step *step)
 {
-    struct run run = {.calls = calls};
+    struct run run = {0};
     if (read(STDIN_FILENO, &run.request, sizeof run.request) != (ssize_t)sizeof run.request ||
-        run.request.magic != LAB_MAGIC || !(run.kernel = find(calls, table, run.request.kernel)))
+        run.request.magic != LAB_MAGIC ||
+        !(run.kernel = find(step, run.request.kernel, &run.problem)))
         return 2;
     const size_t total = run.request.total;
     const char *file = mmap(NULL, total, PROT_READ, MAP_PRIVATE, STDIN_FILENO, 0);

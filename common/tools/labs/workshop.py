@@ -13,10 +13,14 @@ import time
 
 import handout
 from sandbox import Limits, Unable
+from source import of_steps
 
 ROOT = handout.ROOT
 BUILDS = ("cpu", "check")
-COMMON = ("matmul", "softmax", "attention", "refusal", "problem", "inputs", "check", "tensor_map", "stopwatch")
+COMMON = (*(f"problems/{name}" for name in ("matmul", "softmax", "attention")),
+          *(f"harness/{name}" for name in ("refusal", "problem", "inputs", "check", "tensor_map", "stopwatch")))
+# A problem as a runner knows it.
+SLIM = [f"-D{name}_problem=lab_{name}" for name in ("matmul", "softmax", "attention")]
 OWN = ("case.h", "deferred_launches.h", "deferred_launches_cpu.cpp", "deferred_launches_gpu.c", "runner.h", "runner.c", "judge.c")
 C_FLAGS = "-std=c17 -D_GNU_SOURCE -O2 -ffunction-sections -fdata-sections".split()
 LIBRARIES = "-lm -ldl".split()
@@ -40,7 +44,7 @@ ALLOWED = set("""
 """.split())
 # Of what the CPU backend declares: memory from the heap, which no formula for the workspace counts; names that it uses twice.
 NOT_CUDA = {"simt_device_malloc", "simt_device_free", "format", "shuffle"}
-ALLOWED_HEADERS = ("refusal.h", "tensor_map.h")  # of common/: what they declare a launcher may use
+ALLOWED_HEADERS = ("harness/refusal.h", "harness/tensor_map.h")  # of common/: what they declare a launcher may use
 ALLOWED |= {name + kind for kind in ("", "f") for name in """
     exp exp2 exp10 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt fabs fmax fmin fmod fma floor ceil round rint
     nearbyint trunc tanh erf ldexp scalbn sin cos copysign isnan isinf lround lrint""".split()}
@@ -87,10 +91,10 @@ class NotBuilt(Exception):
 def stamp():
     """Changes when anything does that the copy is made of, wherever it lies and whenever it was checked out."""
     digest = hashlib.sha256()
-    files = [ROOT / "common/tools/labs" / name for name in (*OWN, "handout.py", "workshop.py")]
-    for folder in ("common", *handout.STEPS.values()):
-        files += [path for path in sorted((ROOT / folder).rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+    files = [path for folder in ("common", *handout.STEPS.values()) for path in sorted((ROOT / folder).rglob("*"))]
     for path in files:
+        if not path.is_file() or path.suffix == ".pyc":
+            continue
         content = path.read_bytes()
         digest.update(f"{path.relative_to(ROOT)} {len(content)}\n".encode() + content)
     return digest.hexdigest()[:16]
@@ -132,11 +136,11 @@ class Workshop:
     def _make(self):
         run([str(ROOT / "common/simt/simtcc"), "--runtime"], "the CPU backend")
         (self.base / "cache").mkdir(mode=0o700)
-        shutil.copytree(ROOT / "common", self.base / "common", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "common", self.base / "common", ignore=shutil.ignore_patterns("__pycache__", "tools"))
         for step in handout.STEPS.values():
-            (self.base / step).mkdir()
             for path in given_files(step):
-                shutil.copy2(ROOT / step / path, self.base / step)
+                (self.base / step / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / step / path, self.base / step / path)
         (self.base / "common/tools/labs").mkdir(parents=True)
         for name in OWN:
             shutil.copy2(ROOT / "common/tools/labs" / name, self.base / "common/tools/labs")
@@ -153,9 +157,11 @@ class Workshop:
     def _compile_own(self):
         labs = self.base / "common/tools/labs"
         sources = [self.base / "common" / f"{name}.c" for name in COMMON]
-        entries = [self.entry(step) for step in handout.STEPS.values()]
-        for source in (*sources, labs / "runner.c", labs / "judge.c", *entries):
+        for source in (*sources, labs / "runner.c", labs / "judge.c"):
             run(["gcc", *C_FLAGS, *self.include, "-c", str(source), "-o", str(self.object(source.stem))], source.name)
+        for step in handout.STEPS.values():
+            compiled = self._compile_entry(step, self.base / "labs", self.include)
+            run(["ld", "-r", *compiled, "-o", str(self.object(step))], "ld")
         run(["g++", "-std=c++17", "-O2", *self.include, "-c", str(labs / "deferred_launches_cpu.cpp"),
              "-o", str(self.object("deferred_launches_cpu"))], "deferred_launches_cpu.cpp")
         run(["ar", "rcs", str(self.base / "labs/libcommon.a"), *(str(self.object(path.stem)) for path in sources)],
@@ -188,20 +194,26 @@ class Workshop:
     def runtime(self):
         return str(self.base / "build/simt/libsimt.a")
 
-    def entry(self, step):
-        """The main() of a runner (runner.h) for a step's table."""
-        entry = self.base / "labs" / f"{step}.c"
-        if not entry.exists():
-            table = handout.lab_of(step)["table"]
-            entry.write_text(f'#include "{step}/{step[:2]}_step.h"\n#include "common/tools/labs/runner.h"\n\n'
-                             f"int main(void)\n{{\n    return runner_main(LAB_CALLS({table}), {table});\n}}\n")
-        return entry
+    def _compile_entry(self, step, folder, include):
+        """Objects of a step's rows and of the main() of a runner (runner.h) with them."""
+        number, stubs = step[:2], folder / "stubs"
+        for name in handout.lab_of(step)["files"]:  # a row's plan may include what is handed in; a stub of it will do
+            if name.endswith((".h", ".cuh")):
+                (stubs / step / name).parent.mkdir(parents=True, exist_ok=True)
+                (stubs / step / name).write_text(handout.stub(pathlib.Path(step) / name))
+        main = folder / f"{number}_main.c"
+        main.write_text(f'#include "{step}/{number}_step.h"\n#include "tools/labs/runner.h"\n\n'
+                        f"int main(void)\n{{\n    return runner_main(&step_{number});\n}}\n")
+        objects = []
+        for source in (main, self.base / step / f"{number}_step.c"):
+            objects.append(str(folder / f"{source.stem}.o"))
+            run(["gcc", *C_FLAGS, *SLIM, *include, f"-I{stubs}", "-c", str(source), "-o", objects[-1]], source.name)
+        return objects
 
     @functools.lru_cache(None)
     def wanted(self, step):
         """The functions that a step's table names."""
-        return {name for name in undefined(self.entry(step).with_suffix(".o"))
-                if re.match("matmul_|softmax_|attention_", name)} - self.protected()
+        return {name for name in undefined(self.object(step)) if re.match("matmul_|softmax_|attention_", name)} - self.protected()
 
     @functools.lru_cache(None)
     def protected(self):
@@ -221,7 +233,7 @@ class Workshop:
         missing = [f"-Wl,--defsym,{name}=0" for name in sorted(self.wanted(step) - there)]
         done = subprocess.run(
             ["g++", "-static", "-no-pie", "-pthread", "-w", "-Wl,--gc-sections", "-Wl,--wrap=simt_run",
-             "-Wl,--wrap=cudaMemsetAsync", str(self.entry(step).with_suffix(".o")), str(self.object("runner")),
+             "-Wl,--wrap=cudaMemsetAsync", str(self.object(step)), str(self.object("runner")),
              str(self.object("deferred_launches_cpu")), *map(str, objects), *missing, str(self.base / "labs/libcommon.a"),
              self.runtime, *LIBRARIES, "-o", str(output)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
@@ -237,9 +249,9 @@ class Workshop:
         """
         source = folder / "source"
         digest = hashlib.sha256(f"{build} {name} {check_symbols} {box.mode}".encode())
-        for path in sorted((source / step).iterdir()):
-            if path.suffix in (".cuh", ".h") or path.name == name:
-                digest.update(f"\n{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
+        for path in sorted((source / step).rglob("*.*")):
+            if path.suffix in (".cuh", ".h") or path == source / step / name:
+                digest.update(f"\n{path.relative_to(source)} {path.stat().st_size}\n".encode() + path.read_bytes())
         kept = self.cache / f"{digest.hexdigest()}.o"
         complaint = kept.with_suffix(".refused")
         if complaint.exists():
@@ -251,7 +263,7 @@ class Workshop:
         mode = ["--check", "-Xcompiler", f"-fdump-tree-optimized={out / 'calls'}"] if build == "check" else ["-O2"]
         ending = box.run([str(self.base / "common/simt/simtcc"), *mode, "-w",
                           "-Xcompiler", "-fno-diagnostics-show-caret,-fmax-errors=5", "--text", str(out / "text"), "-include",
-                          str(self.base / "labs/prelude.h"), f"-I{self.base / 'common'}", f"-I{self.base}",
+                          str(self.base / "labs/prelude.h"), f"-I{self.base / 'common'}", f"-I{source}",
                           "-c", str(source / step / name), "-o", str(out / "object.o")],
                          "build", Limits(COMPILE_SECONDS, wall, COMPILE_MEGABYTES), see=[self.base, source], write=out,
                          cwd=str(source), environment={"TMPDIR": str(out)})
@@ -396,7 +408,8 @@ class Workshop:
             if needed and (needed[1].endswith("a") or int(needed[1]) > int(architecture.rstrip("a"))):
                 chosen = needed[1]
             command = [nvcc, "-std=c++17", "-O3", "-w", "-Xptxas", "-v", f"-gencode=arch=compute_{chosen},code=sm_{chosen}",
-                       f"-I{self.base / 'common'}", f"-I{self.base}", "-c", str(source), "-o", str(out / f"{name}.o")]
+                       f"-I{self.base / 'common/device/gpu'}",
+                       f"-I{self.base / 'common'}", f"-I{folder / 'source'}", "-c", str(source), "-o", str(out / "object.o")]
             if trusted:
                 run(command, name)
             else:
@@ -405,15 +418,16 @@ class Workshop:
                                  environment={"TMPDIR": str(out)})
                 if ending.status != 0:
                     raise NotBuilt(f"{name} does not compile for the GPU: {self.complaints(ending.output, folder / 'source' / step)}")
-                self.examine(out / f"{name}.o", ALLOWED | ALLOWED_ON_A_GPU, step)
+                self.examine(out / "object.o", ALLOWED | ALLOWED_ON_A_GPU, step)
                 refuse_variables(sum(map(int, re.findall(rb"(\d+) bytes gmem", ending.output))), "global", GLOBAL_VARIABLES)
-            made = folder / f"{name}.{output.name}.o"
-            self.isolate(out / f"{name}.o", made, step)
+            made = folder / f"{pathlib.Path(name).name}.{output.name}.o"
+            self.isolate(out / "object.o", made, step)
             objects.append(made)
-        labs, compiled = self.base / "common/tools/labs", []
+        labs = self.base / "common/tools/labs"
         include = ["-isystem", str(home / "include"), f"-I{self.base / 'common'}", f"-I{self.base}"]
-        for source in (*(self.base / "common" / f"{name}.c" for name in (*COMMON, "backend")), labs / "runner.c",
-                       labs / "deferred_launches_gpu.c", self.entry(step)):
+        compiled = self._compile_entry(step, folder, include)
+        for source in (*(self.base / "common" / f"{name}.c" for name in (*COMMON, "device/backend")), labs / "runner.c",
+                       labs / "deferred_launches_gpu.c"):
             compiled.append(str(output.with_suffix(f".{source.stem}.o")))
             run(["gcc", *C_FLAGS, *include, "-c", str(source), "-o", compiled[-1]], source.name)
         there = set().union(*(defined(path) for path in objects))
@@ -471,10 +485,10 @@ def read_regular(path, most=64 << 20, folder=None):
 
 
 def given_files(step):
-    """Names of what a kernel of the step needs and nobody hands in."""
-    files = handout.lab_of(step)["files"]
-    return [path.name for path in sorted((handout.ROOT / step).iterdir())
-            if path.suffix in (".cu", ".cuh", ".h") and path.name not in files]
+    """What of the step a kernel or a row needs and nobody hands in."""
+    files, folder = handout.lab_of(step)["files"], handout.ROOT / step
+    there = [path.relative_to(folder) for path in of_steps("*.*", step) if path.suffix in (".cu", ".cuh", ".h", ".c")]
+    return [path for path in there if str(path) not in files and path.name != "main.c"]
 
 
 def device():
