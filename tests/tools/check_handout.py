@@ -48,13 +48,13 @@ def check_no_solution(steps, folder):
     pairs = {path: set(zip(lines, lines[1:])) for path, lines in everything.items()}
     found = []
     for step in handout.STEPS.values():
-        for source in sorted((handout.ROOT / step).glob("*.cu*")):
-            text = source.read_text()
+        for source in (pathlib.Path(step) / name for name in handout.lab_of(step)["files"]):
+            text = (handout.ROOT / source).read_text()
             regions = handout.regions(source)
             given = set(code_lines(handout.stub(source)))
             for region in regions:
                 lines = [line for line in code_lines(region.body) if line]
-                shown = folder / step / source.name
+                shown = folder / source
                 if shown in texts:
                     outside = set(code_lines("".join(without_regions(text, regions))))
                     found += [f"{shown.relative_to(folder)}: {line}" for line in lines
@@ -132,7 +132,7 @@ def run_tests(folder, program, *arguments):
 
 def check_stub(step, folder):
     lab = json.loads((handout.ROOT / handout.STEPS[step] / "lab.json").read_text())
-    source = (folder / f"tests/test_{step}.c").read_text()
+    source = (folder / f"tests/steps/test_{step}.c").read_text()
     declared = {f"{suite}.{test}" for suite, test in re.findall(r"^(?:CALL_|CONDITIONAL_)?TEST\((\w+),\s*(\w+)", source, re.M)}
     given = set(lab["given"])
     problems = [f"lab.json gives a test that there is not: {name}" for name in given - declared]

@@ -443,7 +443,7 @@ def test_given_kernels():
             handout.workspace(STEP, stubs)
             expect([path.name for path in stubs.iterdir()] == ["1_uncoalesced.cu"], f"stubs beside a given kernel: {list(stubs.iterdir())}")
             expect([row["name"] for row in handout.lab_of(STEP)["kernels"]] == ["uncoalesced"], "a given kernel is graded")
-            expect(workshop.given_files(STEP) == ["01_step.h", "2_coalesced.cu"], f"given: {workshop.given_files(STEP)}")
+            expect(workshop.given_files(STEP) == ["01_step.c", "01_step.h", "2_coalesced.cu"], f"given: {workshop.given_files(STEP)}")
             lab_json.write_text(json.dumps(lab | {"kernels": lab["kernels"][1:]}))
             row = handout.lab_of(STEP)["kernels"][0]
             expect(row == {"name": "uncoalesced", "correctness": 7, "sanitizer": 3, "file": "1_uncoalesced.cu"}, f"without a row: {row}")

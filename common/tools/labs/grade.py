@@ -41,7 +41,6 @@ import facts
 import sandbox
 import workshop
 from sandbox import Limits, Unable
-from source import LADDERS
 from workshop import NotBuilt, Refused
 
 SECONDS = 600  # for a whole grading; a run of a kernel has a 60th of it, at most 10, of processor time
@@ -220,8 +219,7 @@ class Grading:
         return [kernel["file"], *sorted(self.sources() - self.kernel_files())]
 
     def sources(self):
-        folder = self.folder / "source" / self.lab["step"]
-        return {str(path.relative_to(folder)) for ladder in LADDERS for path in folder.glob(f"{ladder}*.cu")}
+        return {name for name in workshop.files_of_ladders(self.folder / "source" / self.lab["step"]) if name.endswith(".cu")}
 
     def kernel_files(self):
         """The files of the step's rungs; also of those that lab.json hands out as they are."""

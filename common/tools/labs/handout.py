@@ -30,7 +30,7 @@ PAGES = ("hardware.md", "loops.md", "mathematics.md")
 INSTRUCTORS = ("labs.mk", "class.sbatch")  # of common/tools/labs
 PACKED = not (ROOT / "common/tools/labs/labs.mk").exists()  # this is a handout: the solutions are elsewhere
 TOOLS = ("doctor.*", "facts.*", "source.py", "traces.py", "labs/*", "learn/*", "show/*")  # of common/tools
-TESTS = ("run", "tests.mk", "support/*", "steps/*.h")
+TESTS = ("run", "tests.mk", "support/*", "steps/*.h", "steps/*.txt")
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
 # What docs/make/lessons.py quotes of a kernel: what a student is to write.

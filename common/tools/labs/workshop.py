@@ -13,7 +13,7 @@ import time
 
 import handout
 from sandbox import Limits, Unable
-from source import of_steps
+from source import LADDERS
 
 ROOT = handout.ROOT
 BUILDS = ("cpu", "check")
@@ -486,9 +486,14 @@ def read_regular(path, most=64 << 20, folder=None):
 
 def given_files(step):
     """What of the step a kernel or a row needs and nobody hands in."""
-    files, folder = handout.lab_of(step)["files"], handout.ROOT / step
-    there = [path.relative_to(folder) for path in of_steps("*.*", step) if path.suffix in (".cu", ".cuh", ".h", ".c")]
-    return [path for path in there if str(path) not in files and path.name != "main.c"]
+    files = handout.lab_of(step)["files"]
+    return [name for name in files_of_ladders(handout.ROOT / step)
+            if name.endswith((".cu", ".cuh", ".h", ".c")) and name not in files and name != "main.c"]
+
+
+def files_of_ladders(folder):
+    """Names of the files that lie in a step's folder and in those of its ladders."""
+    return [str(path.relative_to(folder)) for ladder in LADDERS for path in sorted(folder.glob(f"{ladder}*.*"))]
 
 
 def device():
