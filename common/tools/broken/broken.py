@@ -227,8 +227,8 @@ def build(fault, backend):
 
 def link_test(fault, backend, test, made, program):
     """A test program of the step with the objects `made`, {source: object}, in the place of the sound ones."""
-    kernels = [*of_steps("*.cu", fault.step), *ROOT.glob(f"tests/steps/tiles_{fault.step[:2]}.cu")]
-    sources = [f"tests/steps/{test}.c", "tests/support/ladder.c", *(str(path.relative_to(ROOT)) for path in kernels)]
+    of_step = [*of_steps("*.cu", fault.step), *of_steps("*_step.c", fault.step), *ROOT.glob(f"tests/steps/tiles_{fault.step[:2]}.cu")]
+    sources = [f"tests/steps/{test}.c", "tests/support/ladder.c", *(str(path.relative_to(ROOT)) for path in of_step)]
     objects = ROOT / "build" / backend / "obj"
     link(fault, backend, [made.get(source, objects / f"{source}.o") for source in sources], program, ["-lcriterion"])
 
