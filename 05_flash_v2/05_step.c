@@ -99,7 +99,7 @@ static const struct attention_kernel core[] = {
     ATTENTION_ROW(flash_v2_exchanged, "1_flash_v2_exchanged.cu",
                   "flash_v1 with its two loops exchanged; O is divided by l once, at the end",
                   .about.after = "flash_v1", .max_head_dim = 128, .cost = flash_v2_cost,
-                  .Br = {16, 16}, .Bc = {16, 16}),
+                  .Br = {16, 16}, .Bc = {16, 16}, .about.shown_sizes = "--heads 1 --seq 64"),
     ATTENTION_ROW(flash_v2, "2_flash_v2.cu",
                   "K transposed in shared memory; maximum and sum of a row by shuffles",
                   .about.after = "flash_v2_exchanged", .max_head_dim = 128, .cost = flash_v2_cost,
@@ -125,10 +125,12 @@ static const struct attention_kernel decode[] = {
     ATTENTION_ROW(split_kv_naive, "3_split_kv_naive.cu",
                   "the keys split over blocks; partial (O, LSE) merged by a thread per row",
                   .about.after = "flash_v2", .max_head_dim = 128,
-                  .workspace = split_kv_naive_workspace, .cost = split_kv_naive_cost),
+                  .workspace = split_kv_naive_workspace, .cost = split_kv_naive_cost,
+                  .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
     ATTENTION_ROW(split_kv, "7_split_kv.cu",
                   "split keys for few queries: a group of lanes per key, float4, merged on chip",
-                  .max_head_dim = 128, .workspace = split_kv_workspace, .cost = split_kv_cost),
+                  .max_head_dim = 128, .workspace = split_kv_workspace, .cost = split_kv_cost,
+                  .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
     {.about.name = NULL},
 };
 

@@ -16,6 +16,18 @@ enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };
 /* Queries and keys of a tile, from producer_warp on. */
 #define HOPPER_TILES .Br = {HOPPER_ROWS(64), HOPPER_ROWS(128)}, .Bc = {HOPPER_KEYS, HOPPER_KEYS}
 
+/* Shown: keys for a pipeline to overlap; more tiles than blocks, which stay. */
+#define PIPELINE "--heads 1 --seq 512"
+#define FIVE_HEADS "--heads 5 --seq 256 --head-dim 128"
+
+/* Where pairs pay: hopper_plan.h. */
+#define PAIRS                                                                                      \
+    .about.own_sizes = "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 72",            \
+    .about.shown_sizes = "--heads 5 --seq-q 256 --seq-kv 640 --head-dim 128"
+#define CAUSAL_PAIRS                                                                               \
+    .about.own_sizes = "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 1030 --head-dim 72 --causal",  \
+    .about.shown_sizes = "--heads 3 --seq-q 256 --seq-kv 1152 --head-dim 128 --causal"
+
 /* The counter of tiles. */
 static size_t counter_workspace(const struct attention *call)
 {
@@ -212,58 +224,68 @@ static const struct attention_kernel core[] = {
 static const struct attention_kernel hopper[] = {
     ATTENTION_ROW(mma_tma, "09_mma_tma.cu", "one thread requests whole tiles from the copy engine",
                   .about.after = "mma_ordered", .about.architecture = "sm_90", BOTH_TYPES,
-                  .cost = mma_tma_cost, .Br = {128, 128}, .Bc = {48, 64}),
+                  .cost = mma_tma_cost, .Br = {128, 128}, .Bc = {48, 64},
+                  .about.shown_sizes = PIPELINE),
     ATTENTION_ROW(wgmma, "10_wgmma.cu",
                   "products by four warps at once, straight from shared memory", HOPPER_LIMITS,
-                  .cost = wgmma_cost, .Br = {128, 128}, .Bc = {128, 128}),
+                  .cost = wgmma_cost, .Br = {128, 128}, .Bc = {128, 128},
+                  .about.shown_sizes = PIPELINE),
     ATTENTION_ROW(producer_warp, "11_producer_warp.cu",
                   "one warp loads, the others compute, registers move to them",
-                  .about.after = "wgmma", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES),
+                  .about.after = "wgmma", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES,
+                  .about.shown_sizes = PIPELINE),
     ATTENTION_ROW(overlap, "12_overlap.cu",
                   "the output of a block of keys runs under the next softmax",
-                  .about.after = "producer_warp", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES),
+                  .about.after = "producer_warp", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES,
+                  .about.shown_sizes = PIPELINE),
     ATTENTION_ROW(ping_pong, "13_ping_pong.cu",
                   "the warpgroups take turns: softmax of one under the products of the other",
-                  .about.after = "overlap", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES),
+                  .about.after = "overlap", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES,
+                  .about.shown_sizes = PIPELINE),
     {.about.name = NULL},
 };
 
 static const struct attention_kernel limit[] = {
     ATTENTION_ROW(tma_store, "14_tma_store.cu",
                   "O leaves through shared memory and the copy engine", .about.after = "ping_pong",
-                  HOPPER_LIMITS, .cost = tma_store_cost, HOPPER_TILES),
+                  HOPPER_LIMITS, .cost = tma_store_cost, HOPPER_TILES,
+                  .about.shown_sizes = PIPELINE),
     ATTENTION_ROW(resident, "15_resident.cu",
                   "blocks stay: one per multiprocessor computes tile after tile",
-                  .about.after = "tma_store", HOPPER_LIMITS, .cost = tma_store_cost, HOPPER_TILES),
+                  .about.after = "tma_store", HOPPER_LIMITS, .cost = tma_store_cost, HOPPER_TILES,
+                  .about.shown_sizes = FIVE_HEADS),
     ATTENTION_ROW(ahead, "16_ahead.cu", "a second place for Q: loads run ahead into the next tile",
-                  .about.after = "resident", HOPPER_LIMITS, .cost = tma_store_cost, HOPPER_TILES),
+                  .about.after = "resident", HOPPER_LIMITS, .cost = tma_store_cost, HOPPER_TILES,
+                  .about.shown_sizes = FIVE_HEADS),
     ATTENTION_ROW(drawn, "17_drawn.cu", "tiles are drawn from a counter instead of dealt out",
                   .about.after = "ahead", HOPPER_LIMITS, .workspace = counter_workspace,
-                  .cost = tma_store_cost, HOPPER_TILES),
+                  .cost = tma_store_cost, HOPPER_TILES, .about.shown_sizes = FIVE_HEADS),
     ATTENTION_ROW(persistent, "18_persistent.cu",
                   "the pipeline runs on across the edge between two tiles", .about.after = "drawn",
                   HOPPER_LIMITS, .workspace = counter_workspace, .cost = persistent_cost,
-                  HOPPER_TILES),
+                  HOPPER_TILES, .about.shown_sizes = FIVE_HEADS),
     ATTENTION_ROW(multicast, "19_multicast.cu",
                   "pairs of blocks: one load brings keys and values to both",
                   .about.after = "persistent", HOPPER_LIMITS, .workspace = multicast_workspace,
-                  .cost = multicast_cost, HOPPER_TILES),
+                  .cost = multicast_cost, HOPPER_TILES, PAIRS),
     ATTENTION_ROW(lazy_rescale, "20_lazy_rescale.cu",
                   "a maximum that has grown a little is not followed: O is rarely multiplied",
                   .about.after = "multicast", HOPPER_LIMITS, .workspace = multicast_workspace,
-                  .cost = multicast_cost, HOPPER_TILES),
+                  .cost = multicast_cost, HOPPER_TILES, PAIRS),
     ATTENTION_ROW(drawn_pairs, "21_drawn_pairs.cu",
                   "a warp of its own draws for a pair: causal pairs, too",
                   .about.after = "lazy_rescale", HOPPER_LIMITS, .workspace = multicast_workspace,
-                  .cost = drawn_pairs_cost, HOPPER_TILES),
+                  .cost = drawn_pairs_cost, HOPPER_TILES, CAUSAL_PAIRS),
     ATTENTION_ROW(folded, "22_folded.cu",
                   "a pair's rows are folded: both of its blocks skip masked keys",
                   .about.after = "drawn_pairs", HOPPER_LIMITS, .workspace = multicast_workspace,
-                  .cost = drawn_pairs_cost, HOPPER_TILES),
+                  .cost = drawn_pairs_cost, HOPPER_TILES, CAUSAL_PAIRS),
     ATTENTION_ROW(skipping, "23_skipping.cu",
                   "a warpgroup skips keys that none of its own rows sees", .about.after = "folded",
                   HOPPER_LIMITS, .workspace = multicast_workspace, .cost = drawn_pairs_cost,
-                  HOPPER_TILES),
+                  HOPPER_TILES,
+                  .about.own_sizes =
+                      "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 64 --causal"),
     {.about.name = NULL},
 };
 

@@ -85,6 +85,14 @@ struct kernel {
     const char *architecture;
     /* On an older device it runs an earlier kernel of the ladder instead. */
     bool falls_back;
+    /* It asks for its turn until it comes: how many atomics that takes depends on what else the
+     * machine does. */
+    bool polls;
+    /* Sizes, as options of the step's program: "--rows 3 --cols 2053". */
+    const char *own_sizes; /* where it hands nothing over to another kernel; null: it never does */
+    /* Where a page of it (make show) is small and tells something; null: own_sizes, or what the
+     * program takes by itself. */
+    const char *shown_sizes;
 };
 
 /* The beginning of a row's initialiser. */

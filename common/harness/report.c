@@ -459,7 +459,11 @@ static void json_facts(const struct problem *problem, const struct kernel *kerne
     print_text("idea", kernel->idea);
     print_text("after", kernel->after ? kernel->after : "");
     print_text("architecture", kernel->architecture ? kernel->architecture : "");
-    printf(", \"falls_back\": %s", kernel->falls_back ? "true" : "false");
+    printf(", \"falls_back\": %s, \"polls\": %s", kernel->falls_back ? "true" : "false",
+           kernel->polls ? "true" : "false");
+    const char *own_sizes = kernel->own_sizes ? kernel->own_sizes : "";
+    print_text("own_sizes", own_sizes);
+    print_text("shown_sizes", kernel->shown_sizes ? kernel->shown_sizes : own_sizes);
     if (problem->print_limits)
         problem->print_limits(kernel);
     else

@@ -1,8 +1,11 @@
 """What the rows say of every kernel, for all tools: build/facts.json, which make has within seconds of a clone.
 
     facts.steps()           [{"step": "02_tiled_matmul", "problem": "matmul", "kernels": [...]}, ...]
-    facts.kernels()         {"shared_tile": {"name", "file", "ladder", "idea", "after", "step", "problem", ...}, ...}
-    facts.source("sgemm")   the path of its file
+    facts.kernels()         {NAME: {"name", "file", "ladder", "idea", "after", "step", "problem", ...}, ...}
+    facts.source(NAME)      the path of its file
+
+What the members mean, struct kernel in common/harness/problem.h says. A string that a row leaves out is ""; shown_sizes are
+own_sizes then.
 """
 import functools
 import json

@@ -26,10 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "common/tools"))
 from traces import read  # noqa: E402  (its path is set above)
 
 SIZES = {"matmul": "--m 64 --n 64 --k 256", "softmax": "--rows 1 --cols 66000",
-         "attention": "--batch 1 --heads 1 --seq-q 64 --seq-kv 640 --head-dim 64",
-         **{kernel: "--batch 1 --heads 1 --seq-q 256 --seq-kv 640 --head-dim 128" for kernel in ("multicast", "lazy_rescale")},
-         **{kernel: "--batch 1 --heads 1 --seq-q 256 --seq-kv 1152 --head-dim 128 --causal" for kernel in ("drawn_pairs", "folded")},
-         }  # of problems, and of kernels of their own
+         "attention": "--batch 1 --heads 1 --seq-q 64 --seq-kv 640 --head-dim 64"}  # of problems; kernels have own_sizes
 OVERLAPS_PRODUCTS = "overlap"  # this rung and those after it
 
 
@@ -128,10 +125,11 @@ def main():
     print(f"{'kernel':<22} {'what':<10} {'waits':>6} {'with too little before':>22}")
     for program in options.programs:
         listing = json.loads(subprocess.run([program, "--list", "--json"], check=True, capture_output=True, text=True).stdout)
-        names = [kernel["name"] for kernel in listing["kernels"]]
+        own = {kernel["name"]: kernel["own_sizes"] for kernel in listing["kernels"]}
+        names = list(own)
         for name in [options.kernel] if options.kernel else names:
             waits, idle, allowed = collections.Counter(), collections.Counter(), collections.Counter()
-            for warp in watch(trace_of(program, name, SIZES.get(name) or SIZES[listing["problem"]])):
+            for warp in watch(trace_of(program, name, own[name] or SIZES[listing["problem"]])):
                 for kind, between in warp.between.items():
                     waits[kind] += len(between)
                     idle[kind] += sum(uses < (warp.least() if kind == "copies" else 1) for uses in between)

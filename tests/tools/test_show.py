@@ -70,12 +70,12 @@ def totals(chromium, path, counters):
 
 def kernels(chromium, steps, every):
     for kernel in show.facts.kernels() if every else SAMPLE:
-        step = show.facts.kernels()[kernel]["step"]
+        row = show.facts.kernels()[kernel]
+        step, options = row["step"], row["shown_sizes"]
         program = str(show.ROOT / "build/check" / step)
         if not steps or step[:2] in steps:
             begin = time.monotonic()
             path = made(show.show_step, step=step, kernel=[kernel])
-            options = show.SIZES.get(kernel, "")
             row = json.loads(subprocess.check_output([program, "--kernel", kernel, "--json", *shlex.split(options)]))["kernels"][0]
             seconds = opened(chromium, path)
             totals(chromium, path, {name: row[name] for name in chromium.run("ROWS.map(row => row[0])") if name not in HIDDEN})

@@ -41,8 +41,8 @@ LINES, WIDTH = 25, 98  # of a verdict
 RUN_SECONDS, POLL_SECONDS = 20, 0.15
 ORDERS = ("inorder", "reversed", "random:7")
 
-# Sizes that a kernel must be right at, small and even ones first, and those that it is counted at. Kinds of input other than
-# "normal" come last.
+# Sizes that a kernel must be right at, small and even ones first, and those that it is counted at; a kernel's own sizes (facts.py)
+# come before these. Kinds of input other than "normal" come last.
 CASES = {
     "matmul": ("--m 16 --n 16 --k 16", "--m 64 --n 32 --k 48", "--m 33 --n 20 --k 41", "--m 5 --n 70 --k 1", "--m 129 --n 67 --k 18",
                "--m 20 --n 9 --k 0", "--m 40 --n 36 --k 30 --inputs uniform"),
@@ -55,10 +55,6 @@ CASES = {
 }
 CAUSAL = ("--heads 1 --seq 40 --head-dim 64 --causal", "--heads 2 --seq-q 19 --seq-kv 37 --head-dim 32 --causal")
 COUNTED_AT = {"matmul": "--m 128 --n 128 --k 32", "softmax": "--rows 8 --cols 1024", "attention": "--heads 1 --seq 64 --head-dim 64"}
-# Of kernels that would leave those to another one: a first size to be right at, and to be counted at.
-OWN_SIZES = {**dict.fromkeys(("multicast", "lazy_rescale"), "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 72"),
-             **dict.fromkeys(("drawn_pairs", "folded"), "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 1030 --head-dim 72 --causal"),
-             "skipping": "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 64 --causal"}
 IN_ORDERS = 4  # how many of the cases run in each order of threads
 
 # What is counted, and whether a rung is only done when yours is about as low as ours.
@@ -325,21 +321,21 @@ class Rung:
         return json.loads(cache.read_text())
 
     def counted_at(self):
-        return OWN_SIZES.get(self.kernel, COUNTED_AT[self.problem])
+        return self.about["own_sizes"] or COUNTED_AT[self.problem]
 
     def cases(self):
-        own = [OWN_SIZES[self.kernel]] if self.kernel in OWN_SIZES else []
-        cases, row = own + list(CASES[self.problem]), self.about
+        row = self.about
+        cases = list(filter(None, (row["own_sizes"], *CASES[self.problem])))
         if self.problem != "attention":
             return cases
         if row.get("causal"):
             cases += CAUSAL
         multiple, most = row.get("head_dim_multiple", 1), row.get("max_head_dim", 128)
-        fits = []
-        for case in cases:
-            dim = min(-(-int(re.search(r"--head-dim (\d+)", case)[1]) // multiple) * multiple, most)
-            fits.append(re.sub(r"--head-dim \d+", f"--head-dim {dim}", case))
-        return list(dict.fromkeys(fits))
+
+        def fitting(dim):
+            return f"--head-dim {min(-(-int(dim[1]) // multiple) * multiple, most)}"
+
+        return list(dict.fromkeys(re.sub(r"--head-dim (\d+)", fitting, case) for case in cases))
 
     def compile(self, source, target):
         target.parent.mkdir(parents=True, exist_ok=True)

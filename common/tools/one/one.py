@@ -6,7 +6,7 @@
 The file needs no header of the project: nvcc compiles it, and so does common/simt/simtcc, without any -I. It holds the
 kernel's file, the .cuh files that this includes, those instructions of ptx.cuh, those functions of common/*.c and that
 workspace of NN_step.c that are used, and the check of its problem (matmul.cu, softmax.cu or attention.cu beside this
-script) at the sizes below. Nothing is compiled for it but the rows.
+script) at the kernel's own sizes (facts.py), others as below. Nothing is compiled for it but the rows.
 """
 import json
 import pathlib
@@ -20,11 +20,6 @@ from source import ROOT, behind, closure, of_steps, resolved, without_comments  
 HERE = pathlib.Path(__file__).resolve().parent
 SIZES = {"matmul": {"m": 128, "n": 96, "k": 80}, "softmax": {"rows": 3, "cols": 40000},
          "attention": {"batch": 1, "heads": 4, "kv_heads": 2, "seq_q": 80, "seq_kv": 100, "head_dim": 64}}
-# Where a kernel would leave those to another one; whether causal, too.
-PAIRS = {"batch": 1, "heads": 2, "kv_heads": 1, "seq_q": 200, "seq_kv": 600, "head_dim": 72, "causal": False}
-CAUSAL_PAIRS = PAIRS | {"seq_kv": 1100, "causal": True}
-OWN_SIZES = {"multicast": PAIRS, "lazy_rescale": PAIRS, "drawn_pairs": CAUSAL_PAIRS, "folded": CAUSAL_PAIRS,
-             "skipping": CAUSAL_PAIRS | {"head_dim": 64}}
 
 # What a kernel's file may use of the rest of the project, in the order in which it must stand. It is left out where
 # nothing uses it.
@@ -196,8 +191,9 @@ def make(name):
     check = re.sub(r"\bWORKSPACE\b", f"{workspace}(&call)" if workspace else "0", check)
     check = re.sub(r"\bARCHITECTURE\b", json.dumps(architecture), re.sub(r"\bNAME\b", name, check))
 
-    sizes = dict(OWN_SIZES.get(name, SIZES[problem]))
-    causal = sizes.pop("causal", kernel.get("causal"))
+    own = re.sub(r"--seq (\d+)", r"--seq-q \1 --seq-kv \1", kernel["own_sizes"])
+    sizes = SIZES[problem] | {size.replace("-", "_"): value for size, value in re.findall(r"--(\S+) (\d+)", own)}
+    causal = "--causal" in own if own else kernel.get("causal")
     constants = [f"static const int {size} = {value};" for size, value in sizes.items()]
     if problem == "attention":
         constants += [f"static const bool causal = {str(causal).lower()};",

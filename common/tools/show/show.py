@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One page that shows what a kernel did: its source, matrices, requests, banks and time, linked with each other.
 
-    make show-02 KERNEL=register_tile [OPTIONS="--m 64"] [BLOCK=1] [MINE=1]
+    make show-02 KERNEL=name [OPTIONS="--m 64"] [BLOCK=1] [MINE=1]
     make show-broken KERNEL=3
     common/tools/show/show.py program COMMAND ...          a program that simtcc --check built
 
@@ -28,16 +28,6 @@ import facts  # noqa: E402  (its path is set above)
 import traces  # noqa: E402
 OUT = ROOT / "build/show"
 
-# Where the program's own sizes would make a large page, leave a pipeline nothing to overlap or take another kernel. The page says
-# its sizes.
-FLASH, LONG = "--heads 1 --seq 64", "--heads 1 --seq 512"
-SIZES = {**dict.fromkeys(("three_pass", "online"), "--rows 32 --cols 512"), "online_cluster": "--rows 1 --cols 66000",
-         **dict.fromkeys(("row_per_thread", "flash_v1", "flash_v2_exchanged"), FLASH),
-         **dict.fromkeys(("split_kv_naive", "split_kv"), "--heads 1 --seq-q 1 --seq-kv 1024"),
-         **dict.fromkeys(("mma_tma", "wgmma", "producer_warp", "overlap", "ping_pong", "tma_store"), LONG),
-         **dict.fromkeys(("resident", "ahead", "drawn", "persistent"), "--heads 5 --seq 256 --head-dim 128"),
-         **dict.fromkeys(("multicast", "lazy_rescale"), "--heads 5 --seq-q 256 --seq-kv 640 --head-dim 128"),
-         **dict.fromkeys(("drawn_pairs", "folded"), "--heads 3 --seq-q 256 --seq-kv 1152 --head-dim 128 --causal")}
 SIZEOF = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "__half": 2, "float2": 8, "float4": 16, "uint32_t": 4, "uint64_t": 8,
           "char": 1}
 
@@ -325,7 +315,7 @@ def show_step(arguments):
     program = str(ROOT / "build/check" / arguments.step)
     number = arguments.step[:2]
     for kernel in arguments.kernel or [name for name, row in facts.kernels().items() if row["step"] == arguments.step]:
-        options = shlex.split(arguments.options or SIZES.get(kernel, ""))
+        options = shlex.split(arguments.options or facts.kernels().get(kernel, {}).get("shown_sizes", ""))
         if arguments.mine:
             sys.path.insert(0, str(ROOT / "common/tools/learn"))
             import learn
