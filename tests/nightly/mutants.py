@@ -272,7 +272,7 @@ def kernels_in(file):
         return [kernel_named(file)]
     functions = re.findall(r'^extern "C" \w+ (\w+)', (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
     calls = re.compile(rf"\b(?:{'|'.join(functions)})\(")
-    return [kernel_named(path) for path in of_steps("[0-9]*_*.cu", file.split("/")[0])
+    return [kernel_named(path) for path in of_steps("[0-9]*_*.cu", Path(file).parts[0])
             if calls.search(path.read_text(encoding="utf-8"))]
 
 
