@@ -2,6 +2,9 @@
 import svg
 import views
 
+# Speeds that the lesson's table of measurements compares (report.py).
+RATIOS = [("coalesced", "uncoalesced"), ("coalesced", "cublas")]
+
 SIZES = "--m 256 --n 256 --k 64"
 
 

@@ -6,6 +6,9 @@ import svg
 import traces
 import views
 
+# Speeds that the lesson's table of measurements compares (report.py).
+RATIOS = [("online_cluster", peer) for peer in ("copy", "cudnn", "torch_softmax")]
+
 
 def picture_03_sweeps():
     picture = svg.Picture("How often is a row read? Its columns from top to bottom, time from left to right",

@@ -5,6 +5,9 @@ import svg
 import traces
 import views
 
+# Speeds that the lesson's table of measurements compares (report.py).
+RATIOS = [("flash_v1_async", "torch_efficient"), ("flash_v1_async", "flash_v1")]
+
 SMALL = "--heads 1 --seq 64 --head-dim 32"
 ARRAYS = {"Q": "c4", "K and V": "c0", "O": "c1", "m, l, LSE": "c2", "scores": "c3"}
 

@@ -5,6 +5,9 @@ import svg
 import views
 from draw_04 import SMALL, deal
 
+# Speeds that the lesson's table of measurements compares (report.py).
+RATIOS = [("flash_v2_registers", "torch_efficient"), ("split_kv", "flash_v2_registers"), ("split_kv", "copy")]
+
 DECODE = "--heads 1 --seq-q 1 --seq-kv 512 --head-dim 64"
 
 

@@ -124,11 +124,7 @@ def marked(predicted, counted):
     return ("≠ " if None not in (predicted, counted) and predicted != counted else "") + cell(counted)
 
 
-# A thread of these asks for its turn until it comes: how many atomics that takes depends on what else the machine does.
-POLLING = ("key_parallel_ordered",)
-
-
-def counts_of(row):
+def counts_of(row, polls):
     """What is counted of a kernel, by its names in the terminal too (common/harness/report.c); {} for one that was not run."""
     if "global_loads" not in row:
         return {}
@@ -140,7 +136,7 @@ def counts_of(row):
         "shared wavefronts": row["shared_wavefronts"],
         "× ideal": ratio(row["shared_wavefronts"], row["shared_wavefronts_ideal"]),
         "barriers": row["barriers"],
-        "atomics": None if row["name"] in POLLING else row["atomics"],
+        "atomics": None if polls else row["atomics"],
     }
 
 
@@ -159,7 +155,7 @@ class Numbers:
         formulas = self._row(rung, "--list", *sizes)
         self.predicted = {"loads": formulas["global_loads"], "stores": formulas["global_stores"],
                           "bytes": formulas["bytes_read"] + formulas["bytes_written"]}
-        self.counted = counts_of(self._row(rung, *sizes, *([f"--kernel={rung.name}"] if sizes else [])))
+        self.counted = counts_of(self._row(rung, *sizes, *([f"--kernel={rung.name}"] if sizes else [])), formulas["polls"])
         self.milliseconds = {shape: (float(row["ms"]), float(row["flops"]), float(row["bytes"]))
                              for (shape, kernel), row in measurements(rung.step).items() if kernel == rung.name}
 

@@ -146,7 +146,7 @@ def bytes_moved(step, shape):
 
 
 def picture_of_roofline(step, runs):
-    _, _, shape, (peak_name, peak) = report.STEPS[step]
+    _, shape, (peak_name, peak) = report.STEPS[step]
     points, bandwidth, moved = {}, None, bytes_moved(step, shape)
     for run in runs:
         bandwidth = bandwidth or run.value(shape, "cold", "copy", "gbps")

@@ -8,6 +8,7 @@ Reads docs/results/STEP.csv and STEP_torch.csv, whichever is there. A ratio is a
 one run.
 """
 import argparse
+import importlib
 import pathlib
 import re
 import sys
@@ -23,29 +24,18 @@ PROBLEMS = {"01": MATMUL, "02": MATMUL, "03": SOFTMAX, "04": ATTENTION, "05": AT
 CUBE = r"(\d+)x\1x\1$"
 SIZE = re.compile(rf"{CUBE}|.*?\bN(\d+)|\d+x(\d+)$")
 FP32_PEAK = ("132 SMs x 128 lanes x 2 x 1.98 GHz", 66.9)
-# For each step: (title, which shapes, unit), the ratios worth a row, the roofline's shape and its ceiling in TFLOP/s.
+# For each step: (title, which shapes, unit), the roofline's shape and its ceiling in TFLOP/s. draw_NN.py has the ratios worth a row.
 STEPS = {
-    "01_naive_matmul": ([("M = N = K", CUBE, "TFLOP/s")], [("coalesced", "uncoalesced"), ("coalesced", "cublas")],
-                        "4096x4096x4096", FP32_PEAK),
-    "02_tiled_matmul": ([("M = N = K", CUBE, "TFLOP/s"), ("M x N x K", rf"(?!{CUBE})", "TFLOP/s")],
-                        [("sgemm_cluster", "cublas")], "4096x4096x4096", FP32_PEAK),
-    "03_online_softmax": ([("rows x cols", "", "GB/s")],
-                          [("online_cluster", "copy"), ("online_cluster", "cudnn"),
-                           ("online_cluster", "torch_softmax")],
-                          "16384x4096", FP32_PEAK),
-    "04_flash_v1": ([("head_dim 64, full", "", "TFLOP/s")],
-                    [("flash_v1_async", "torch_efficient"), ("flash_v1_async", "flash_v1")],
-                    "B16 H32 N1024 d64", FP32_PEAK),
+    "01_naive_matmul": ([("M = N = K", CUBE, "TFLOP/s")], "4096x4096x4096", FP32_PEAK),
+    "02_tiled_matmul": ([("M = N = K", CUBE, "TFLOP/s"), ("M x N x K", rf"(?!{CUBE})", "TFLOP/s")], "4096x4096x4096", FP32_PEAK),
+    "03_online_softmax": ([("rows x cols", "", "GB/s")], "16384x4096", FP32_PEAK),
+    "04_flash_v1": ([("head_dim 64, full", "", "TFLOP/s")], "B16 H32 N1024 d64", FP32_PEAK),
     "05_flash_v2": ([("head_dim 64, full", r".* N\d+", "TFLOP/s"), ("one query, 131072 keys", r".* 1x", "GB/s")],
-                    [("flash_v2_registers", "torch_efficient"), ("split_kv", "flash_v2_registers"),
-                     ("split_kv", "copy")], "B4 H32 N4096 d64", FP32_PEAK),
+                    "B4 H32 N4096 d64", FP32_PEAK),
     "06_causal_half": ([(f"head_dim {dim}, {mask}{name}", f".* d{dim} {mask}{suffix}$", "TFLOP/s")
                         for name, suffix in (("", ""), (", bfloat16", " bf16")) for dim in (64, 128)
                         for mask in ("causal", "full")],
-                       [("mma_ordered", "torch_flash2")] +
-                       [(ours, peer) for ours in ("folded", "skipping") for peer in ("cudnn", "flash3", "flash4")],
-                       "N16384 d128 full",
-                       ("datasheet, dense fp16", 989.0)),
+                       "N16384 d128 full", ("datasheet, dense fp16", 989.0)),
 }
 
 
@@ -126,7 +116,8 @@ def group_table(runs, title, pattern, unit, ratios):
 
 
 def table(step, runs):
-    groups, ratios, _, _ = STEPS[step]
+    groups, _, _ = STEPS[step]
+    ratios = importlib.import_module(f"draw_{step[:2]}").RATIOS
     details = "; ".join(unique(part for run in runs for part in run.comments["versions"].split("; ")))
     files = " and ".join(f"[{run.name}](../docs/results/{run.name})" for run in runs)
     plots = [f"[{what}](../docs/results/{step}_{suffix}.svg)" for what, suffix in
