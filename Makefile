@@ -1,4 +1,4 @@
-# Every target of the project. `make help` lists them in four groups; README.md says how to begin.
+# Every target of the project. `make help` lists those that a reader needs, `make help-all` all; README.md says how to begin.
 #
 # Three builds live side by side in build/, nothing is written anywhere else:
 #   build/gpu    nvcc, for a GPU
@@ -79,14 +79,11 @@ else
   quiet := @
 endif
 
-PACKAGES := g++ make python3 libcriterion-dev
-INSTALL := sudo apt-get install -y $(PACKAGES)
-
 STEPS := $(patsubst %/main.c,%,$(wildcard 0?_*/main.c))
 before_underscore = $(firstword $(subst _, ,$(1)))
 STEP_NUMBERS := $(foreach step,$(STEPS),$(call before_underscore,$(step)))
 step_named = $(filter $(1)_%,$(STEPS))
-# A kernel has the name of its file: 2_online.cu holds online.
+# A kernel has the name of its file, without the number before it.
 kernel_in = $(patsubst $(call before_underscore,$(1))_%,%,$(1))
 # The core ladder lies in the step's folder, each other in a folder of its own.
 LADDERS := limit hopper decode backward
@@ -219,26 +216,7 @@ FORCE:
 -include $(shell find build -name '*.d' 2>/dev/null)
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What must be installed, asked once per make and answered with the line that installs it
-
-have = printf '%s\n' $(2) | $(1) -E -x c++ -o /dev/null - 2>/dev/null
-
-.PHONY: packages-cpu packages-check packages-gpu packages-test packages-python
-packages-cpu packages-check:
-	@command -v $(CC) >/dev/null && command -v $(CXX) >/dev/null || { echo 'A C or C++ compiler is missing. Install it with: $(INSTALL)' >&2; exit 1; }
-
-packages-gpu:
-	@[ -n '$(NVCC)' ] || { echo 'nvcc is missing. Install the CUDA Toolkit (https://developer.nvidia.com/cuda-downloads), or build for the CPU with BACKEND=cpu.' >&2; exit 1; }
-	@[ -z '$(filter-out sm_%,$(ARCH))' ] || { echo "ARCH is '$(ARCH)'; it must be like sm_80, or several of those" >&2; exit 2; }
-
-packages-test:
-	@$(call have,$(CXX),'#include <criterion/criterion.h>') || { echo 'Criterion is missing. Install it with: $(INSTALL)' >&2; exit 1; }
-
-packages-python:
-	@command -v $(PYTHON) >/dev/null || { echo 'Python is missing. Install it with: $(INSTALL)' >&2; exit 1; }
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Targets. A line of help reads "## group: what it does"; the groups are learn, test, gpu and maintain.
+# Targets. A line of help reads "## group: what it does".
 
 # On the CPU the ladder is run where every access is counted: the time of a kernel there says nothing about a GPU.
 RUN_BUILD := $(if $(filter gpu,$(BACKEND)),gpu,check)
@@ -247,18 +225,20 @@ RUN_BUILD := $(if $(filter gpu,$(BACKEND)),gpu,check)
 which-backend:
 	@echo 'backend: $(BACKEND) ($(BACKEND_REASON))'
 
-HELP = grep -hE '^[a-z][a-zA-Z-]*%?:.*\#\# $(1): ' $(filter-out %.d,$(MAKEFILE_LIST)) | sed -E 's/%?:[^\#]*\#\# $(1): /\t/' | \
-    awk -F '\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+help_of = @echo '$(1)'; awk -F ':.*\#\# $(1): ' 'NF == 2 && /^[a-z]/ { printf "  make %-16s %s\n", $$1, $$2 }' $(filter-out %.d,$(MAKEFILE_LIST))
 
-.PHONY: help
-help: ## maintain: This list
-	@printf 'Learn\n' && $(call HELP,learn)
-	@printf '\nTest\n' && $(call HELP,test)
-	@printf '\nGPU\n' && $(call HELP,gpu)
-	@printf '\nMaintain\n' && $(call HELP,maintain)
-	@printf '\nrun, test, sanitize, bench and profile take STEP=03, or say run-03, test-03 and so on;\nmutants, coverage and fuzz take STEP=03.\n'
-	@printf 'Steps: %s\n' '$(STEPS)'
-	@printf 'BACKEND=gpu|cpu (now %s: %s)  ARCH=sm_80\n' '$(BACKEND)' '$(BACKEND_REASON)'
+.PHONY: help help-all
+help:
+	$(call help_of,learn)
+	$(call help_of,test)
+	$(call help_of,gpu)
+	@echo 'STEP=03 (or run-03), LADDER=limit and KERNEL=name choose what. The rest: make help-all'
+	@echo 'BACKEND=gpu|cpu (now $(BACKEND): $(BACKEND_REASON))   ARCH=sm_80'
+
+help-all: help ## maintain: All targets: those of make help, and these
+	$(call help_of,teach)
+	$(call help_of,check)
+	$(call help_of,maintain)
 
 kernel_options = $(LADDER:%=--ladder=%) $(patsubst %,--kernel=%,$(filter $(KERNEL),$(call kernels_of,$(1))))
 
@@ -287,7 +267,7 @@ clean: ## maintain: Remove build/
 # ---------------------------------------------------------------------------------------------------------------------
 # STEP and KERNEL are refused before anything is built. (A make that a make started was given them by the first.)
 
-goals_without = $(filter-out $(1) help clean,$(MAKECMDGOALS))
+goals_without = $(filter-out $(1) help help-all clean,$(MAKECMDGOALS))
 without_numbers = $(filter-out $(STEP_NUMBERS:%=\%-%),$(1))
 ASKED_STEPS := $(or $(foreach goal,$(MAKECMDGOALS),$(call step_named,$(lastword $(subst -, ,$(goal))))),$(STEPS_OF_STEP))
 NO_KERNELS := $(filter-out $(foreach step,$(ASKED_STEPS),$(call kernels_of,$(step))),$(KERNEL))

@@ -8,39 +8,39 @@ FORMATTED = $(shell git ls-files -co --exclude-standard '*.c' '*.h' '*.cu' '*.cu
 format: ## maintain: Format all sources (clang-format-14)
 	$(CLANG_FORMAT) -i $(FORMATTED)
 
-check-format: ## maintain: Fail when a source is not formatted
+check-format: ## check: Fail when a source is not formatted
 	$(CLANG_FORMAT) --dry-run --Werror $(FORMATTED)
 
 .PHONY: check-clang
-check-clang: ## maintain: Compile all host code with clang, warnings as errors
+check-clang: ## check: Compile all host code with clang, warnings as errors
 	@for file in $(filter-out tests/steps/test_gpu.c,$(wildcard common/[!t]*/*.c 0?_*/*.c tests/*/*.c)); do \
 	    clang -std=c17 -D_GNU_SOURCE $(WARNINGS) $(include_cpu) -fsyntax-only $$file || exit 1; done
 
 .PHONY: check-commands
-check-commands: packages-python build/check/01_naive_matmul ## test: What make refuses, make -n, and a clone whose path has a space
+check-commands: packages-python build/check/01_naive_matmul ## check: What make refuses, make -n, and a clone whose path has a space
 	@tests/tools/commands
 
 OVERLAPPING := $(foreach number,02 04 05 06,$(call step_named,$(number)))
 .PHONY: check-overlap
-check-overlap: packages-python $(OVERLAPPING:%=build/check/%) ## test: By traces: no kernel waits for a copy before it has done other work
+check-overlap: packages-python $(OVERLAPPING:%=build/check/%) ## check: By traces: no kernel waits for a copy before it has done other work
 	@$(PYTHON) tests/steps/overlap.py $(OVERLAPPING:%=build/check/%)
 
 .PHONY: check-add-kernel
-check-add-kernel: packages-python ## test: Add a kernel, one file and one row, to a copy; everything takes it in
+check-add-kernel: packages-python ## check: Add a kernel, one file and one row, to a copy; everything takes it in
 	@$(PYTHON) tests/tools/add_kernel.py
 
 .PHONY: check-rules
-check-rules: packages-python ## maintain: What holds of the text: rooms, links, launchers, exercises
+check-rules: packages-python ## check: What holds of the text: rooms, links, launchers, exercises
 	@$(PYTHON) tests/rules.py
 
 .PHONY: check-learn
 TAKES_STEP += check-learn
-check-learn: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) build/cpu/01_naive_matmul build/check/01_naive_matmul ## test: Drive make learn; plant beginners' mistakes in stubs (STEP=02)
+check-learn: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) build/cpu/01_naive_matmul build/check/01_naive_matmul ## check: Drive make learn; plant beginners' mistakes in stubs (STEP=02)
 	@$(PYTHON) tests/tools/test_learn.py
 	@$(PYTHON) tests/tools/mistakes.py $(STEP)
 
 .PHONY: check-warmup
-check-warmup: build/simt/libsimt.a ## test: The warm-up of step 01 accepts right kernels and names wrong ones
+check-warmup: build/simt/libsimt.a ## check: The warm-up of step 01 accepts right kernels and names wrong ones
 	@tests/steps/warmup
 
 # What the faults are compiled against: the sound objects of the step's tests, in both builds. SAMPLE=0 is all of them. What
@@ -52,16 +52,16 @@ SEED ?=
 SAMPLE ?= 50
 SECONDS ?= 60
 .PHONY: mutants coverage fuzz
-mutants: packages-python $(foreach build,cpu check,$(MUTATED_TESTS:%=build/$(build)/tests/%)) $(CHOSEN_STEPS:%=build/check/%) ## maintain: Fail when the tests miss a fault made by rule in a kernel (SAMPLE=50 SEED=n)
+mutants: packages-python $(foreach build,cpu check,$(MUTATED_TESTS:%=build/$(build)/tests/%)) $(CHOSEN_STEPS:%=build/check/%) ## check: Fail when the tests miss a fault made by rule in a kernel (SAMPLE=50 SEED=n)
 	@$(PYTHON) tests/nightly/mutants.py run $(CHOSEN_NUMBERS) $(KERNEL:%=--kernel=%) $(SEED:%=--seed %) --sample $(SAMPLE)
 
-coverage: packages-python $(MUTATED_TESTS:%=build/cpu/tests/%) ## maintain: Fail when a loop of a kernel never turns three times in its step's tests
+coverage: packages-python $(MUTATED_TESTS:%=build/cpu/tests/%) ## check: Fail when a loop of a kernel never turns three times in its step's tests
 	@$(PYTHON) tests/nightly/coverage.py $(CHOSEN_NUMBERS)
 
 FUZZED := $(patsubst %,build/$(BACKEND)/%,$(CHOSEN_STEPS))
 # On a GPU the kernels are compared with PyTorch in double precision, where there is one: then all of them are in a library.
 FUZZ_LIBRARY := $(if $(filter gpu,$(BACKEND)),build/gpu/libflashsteps.so)
-fuzz: packages-python $(FUZZED) ## maintain: Check kernels at random sizes, on a GPU by PyTorch (SECONDS=60 SEED=n)
+fuzz: packages-python $(FUZZED) ## check: Check kernels at random sizes, on a GPU by PyTorch (SECONDS=60 SEED=n)
 	@$(if $(FUZZ_LIBRARY),! $(PYTHON) -c 'import torch; torch.zeros(1).cuda()' 2>/dev/null || $(MAKE) --no-print-directory $(FUZZ_LIBRARY))
 	@$(PYTHON) tests/nightly/fuzz.py $(FUZZED) $(FUZZ_LIBRARY:%=--library=%) $(KERNEL:%=--kernel=%) --seconds $(SECONDS) $(SEED:%=--seed %)
 
@@ -69,5 +69,5 @@ fuzz: packages-python $(FUZZED) ## maintain: Check kernels at random sizes, on a
 TAKES_STEP += check-show
 ALL ?=
 .PHONY: check-show
-check-show: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) ## test: Open pages of make show in Chromium (STEP=02; ALL=1: every kernel's)
+check-show: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) ## check: Open pages of make show in Chromium (STEP=02; ALL=1: every kernel's)
 	@$(PYTHON) tests/tools/test_show.py $(STEP) $(if $(filter-out 0,$(ALL)),--all)

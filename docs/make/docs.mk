@@ -22,7 +22,7 @@ LESSONS = $(CHOSEN_STEPS) $(if $(STEP),,$(wildcard docs/tour.md))
 lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Write the tables, diffs and excerpts of the lessons
 	@$(PYTHON) docs/make/lessons.py --write $(LESSONS)
 
-check-lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Fail when one, or a folded answer, is not what the kernels are or do
+check-lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## check: Fail when one, or a folded answer, is not what the kernels are or do
 	@$(PYTHON) docs/make/lessons.py --check $(LESSONS)
 	@$(PYTHON) tests/steps/answers.py $(CHOSEN_STEPS)
 
@@ -36,5 +36,5 @@ PLOTS := $(PYTHON) docs/make/plots.py
 pictures: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Draw the lessons' pictures and plots, docs/pictures and docs/results
 	@$(PICTURES) make && $(PLOTS) make
 
-check-pictures: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Fail when one is not what the kernels do, or what was measured
+check-pictures: packages-python $(patsubst %,build/check/%,$(STEPS)) ## check: Fail when one is not what the kernels do, or what was measured
 	@$(PICTURES) check && $(PLOTS) check && $(PYTHON) -m doctest docs/make/plots.py

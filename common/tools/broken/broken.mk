@@ -18,7 +18,7 @@ SOUND := $(foreach build,cpu check,$(patsubst %,build/$(build)/%,$(FAULT_STEPS))
 COUNTING := $(foreach step,$(FAULT_STEPS),build/check/tests/test_$(call before_underscore,$(step)))
 
 .PHONY: test-broken broken show-broken broken-list
-test-broken: packages-python $(SOUND) $(COUNTING) ## test: Plant one fault at a time; each must be caught as its file says
+test-broken: packages-python $(SOUND) $(COUNTING) ## check: Plant one fault at a time; each must be caught as its file says
 	@$(BROKEN_TOOL) test $(KERNEL)
 
 broken: packages-python $(SOUND) ## learn: A broken kernel by its symptom: make broken KERNEL=3 (CAUSE=1 tells more)
@@ -27,5 +27,5 @@ broken: packages-python $(SOUND) ## learn: A broken kernel by its symptom: make 
 show-broken: packages-python $(filter build/check/%,$(SOUND)) ## learn: A page that shows a broken kernel: make show-broken KERNEL=3
 	@$(PYTHON) common/tools/show/show.py broken $(KERNEL) $(BLOCK:%=--block %)
 
-broken-list: packages-python ## learn: Exercises: broken kernels by their symptoms
+broken-list: packages-python ## learn: The exercises: broken kernels by their symptoms
 	@$(BROKEN_TOOL) list

@@ -51,7 +51,7 @@ ATOMIC = {f"global_{kind}{unit}": number for kind in ("load", "store") for unit,
 KINDS = ("normal", "uniform", "large", "ascending", "descending", "outliers", "constant")
 # A problem's sizes in common/'s order, and those that follow others where they are not given.
 ATTENTION = "batch heads kv_heads seq seq_q seq_kv head_dim causal"
-SIZES = {"matmul": "m n k", "softmax": "rows cols", "attention": ATTENTION, "attention_half": ATTENTION}
+SIZES = {"matmul": "m n k", "softmax": "rows cols", "attention": ATTENTION, "attention_f16": ATTENTION}
 SAME = {"kv_heads": "heads", "seq_q": "seq", "seq_kv": "seq"}
 LIMIT = 1 << 20  # bytes of one submitted file
 REASON = 2000  # characters of a result's reason

@@ -29,7 +29,7 @@ STUDENT = "docs/student.md"  # a handout's README.md
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
 INSTRUCTORS = ("labs.mk", "class.sbatch")  # of common/tools/labs
 PACKED = not (ROOT / "common/tools/labs/labs.mk").exists()  # this is a handout: the solutions are elsewhere
-TOOLS = ("doctor.*", "facts.*", "source.py", "traces.py", "labs/*", "learn/*", "show/*")  # of common/tools
+TOOLS = ("doctor.*", "facts.*", "packages.mk", "source.py", "traces.py", "labs/*", "learn/*", "show/*")  # of common/tools
 TESTS = ("run", "tests.mk", "support/*", "steps/*.h", "steps/*.txt")
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)

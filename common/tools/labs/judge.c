@@ -3,7 +3,7 @@
  * A student's code never runs here. Commands come on stdin, a line each; every one is answered with
  * a line of JSON.
  *
- *     case PROBLEM KIND SEED OFFSET SIZE...  matmul, softmax, attention, attention_half,
+ *     case PROBLEM KIND SEED OFFSET SIZE...  matmul, softmax, attention, attention_f16,
  *                                            attention_bf16; sizes as the problem lists
  *     request KERNEL ORDER WORKSPACE CALLS LAPS FILE  writes the request file; ORDER is - for the
  *                                            default
@@ -32,7 +32,7 @@ static const struct {
 } problems[] = {{"matmul", &matmul_problem, TENSOR_F32},
                 {"softmax", &softmax_problem, TENSOR_F32},
                 {"attention", &attention_problem, TENSOR_F32},
-                {"attention_half", &attention_problem, TENSOR_F16},
+                {"attention_f16", &attention_problem, TENSOR_F16},
                 {"attention_bf16", &attention_problem, TENSOR_BF16}};
 
 static struct {

@@ -8,7 +8,7 @@ ifneq ($(if $(filter one,$(MAKECMDGOALS)),$(words $(KERNEL)),1),1)
 endif
 
 .PHONY: one
-one: packages-python ## learn: One kernel as one .cu file with a main: make one KERNEL=async OUT=async.cu
+one: packages-python ## learn: One kernel as one .cu file with a main: make one KERNEL=name OUT=name.cu
 	@$(ONE) $(KERNEL) '$(OUT)'
 
 # The nvcc options are those that the file itself tells its reader.
@@ -31,5 +31,5 @@ build/one/%.ptx: build/one/%.cu
 
 ONE_CHECKS := cpu $(if $(NVCC),$(if $(filter gpu,$(BACKEND)),gpu,ptx))
 .PHONY: check-one
-check-one: packages-python $(foreach kernel,$(or $(KERNEL),$(ALL_KERNELS)),$(ONE_CHECKS:%=build/one/$(kernel).%)) ## test: Make all of those files; compile them with simtcc and nvcc, run them
+check-one: packages-python $(foreach kernel,$(or $(KERNEL),$(ALL_KERNELS)),$(ONE_CHECKS:%=build/one/$(kernel).%)) ## check: Make all of those files; compile them with simtcc and nvcc, run them
 	@echo '$(words $(or $(KERNEL),$(ALL_KERNELS))) kernels as single files: compiled for $(ONE_CHECKS)'

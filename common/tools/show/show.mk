@@ -11,7 +11,7 @@ show_step = $(SHOW) step $(1) $(KERNEL:%=--kernel %) $(if $(OPTIONS),--options '
     $(if $(filter-out 0,$(MINE)),--mine)
 
 .PHONY: show
-show: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) ## learn: A page that shows what a kernel does: make show STEP=02 KERNEL=shared_tile
+show: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) ## learn: A page that shows what a kernel does: make show STEP=02 KERNEL=name
 	@$(foreach step,$(CHOSEN_STEPS),$(call show_step,$(step)) &&) true
 
 # $(1) is a step.
