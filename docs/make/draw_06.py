@@ -13,7 +13,8 @@ import traces
 import views
 
 # Speeds that the lesson's table of measurements compares (report.py).
-RATIOS = [("mma_ordered", "torch_flash2")] + [(ours, peer) for ours in ("folded", "skipping") for peer in ("cudnn", "flash3", "flash4")]
+RATIOS = [("mma_ordered", "torch_flash2"),
+          *((ours, peer) for ours in ("folded", "skipping") for peer in ("cudnn", "flash3", "flash4"))]
 
 LONG = "--heads 1 --seq 512 --head-dim 128"
 SHORT = "--heads 1 --seq 256 --head-dim 64"

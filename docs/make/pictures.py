@@ -39,7 +39,7 @@ def main():
         elif not path.exists() or path.read_text() != text:
             wrong.append(f"docs/pictures/{path.name} is not what the kernels draw now: make pictures")
     wrong += [f"docs/pictures/{name} is drawn by no function" for name in sorted(there) if not names]
-    print("\n".join(wrong) or "pictures: " + ("drawn" if command == "make" else "all as the kernels draw them"))
+    print("\n".join(wrong) or "pictures: all " + ("drawn now" if command == "make" else "as the kernels draw them"))
     return 1 if wrong else 0
 
 

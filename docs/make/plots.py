@@ -207,7 +207,7 @@ def main():
                 path.write_text(text, "utf-8")
             elif not path.exists() or path.read_text("utf-8") != text:
                 wrong.append(f"docs/results/{path.name} is not what the CSV files say: make pictures")
-    print("\n".join(wrong) or "plots: " + ("drawn" if command == "make" else "all as docs/results says"))
+    print("\n".join(wrong) or "plots: all " + ("drawn now" if command == "make" else "as docs/results says"))
     return 1 if wrong else 0
 
 

@@ -8,7 +8,6 @@ Reads docs/results/STEP.csv and STEP_torch.csv, whichever is there. A ratio is a
 one run.
 """
 import argparse
-import importlib
 import pathlib
 import re
 import sys
@@ -117,7 +116,7 @@ def group_table(runs, title, pattern, unit, ratios):
 
 def table(step, runs):
     groups, _, _ = STEPS[step]
-    ratios = importlib.import_module(f"draw_{step[:2]}").RATIOS
+    ratios = __import__(f"draw_{step[:2]}").RATIOS
     details = "; ".join(unique(part for run in runs for part in run.comments["versions"].split("; ")))
     files = " and ".join(f"[{run.name}](../docs/results/{run.name})" for run in runs)
     plots = [f"[{what}](../docs/results/{step}_{suffix}.svg)" for what, suffix in
