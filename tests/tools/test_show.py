@@ -61,7 +61,7 @@ def totals(chromium, path, counters):
         cells = chromium.run(CELLS)
         for counter in counters:
             if chromium.run("L.block.traced"):
-                drawn, block = cells[f"drawn {counter}"], cells[f"block {counter}"]
+                drawn, block = cells[f"page {counter}"], cells[f"block {counter}"]
                 expect(drawn == block, f"{path}: launch {launch + 1} draws {drawn} {counter}, its block counted {block}")
             run[counter] += int(cells[f"launch {counter}"])
     for counter, value in counters.items():

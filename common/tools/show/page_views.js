@@ -28,8 +28,8 @@ function drawTotals() {
   const cell = (of, key, value) => `<td data-of="${of}" data-counter="${key}">${value === undefined ? '–' : number(value)}</td>`;
   $('#totals').innerHTML = `<p>The first column adds up what this page draws, the others are the counters of the same run: of this block, of all
     blocks of this launch${run ? ', and of the whole run, as <code>make run</code> prints them' : ''}.${wrong ? ' <b class="bad">They differ.</b>' : ''}</p>
-    <table><tr><th></th><th>drawn</th><th>block</th><th>launch</th>${run ? '<th>run</th>' : ''}</tr>` +
-    ROWS.map(([key, name]) => `<tr><td>${name}</td>${cell('drawn', key, L.sums[key])}${cell('block', key, counted[key])}${cell('launch', key, L.counters[key])}` +
+    <table><tr><th></th><th>page</th><th>block</th><th>launch</th>${run ? '<th>run</th>' : ''}</tr>` +
+    ROWS.map(([key, name]) => `<tr><td>${name}</td>${cell('page', key, L.sums[key])}${cell('block', key, counted[key])}${cell('launch', key, L.counters[key])}` +
       `${run ? cell('run', key, run[key]) : ''}</tr>`).join('') + '</table>';
 }
 
