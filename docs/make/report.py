@@ -23,7 +23,7 @@ PROBLEMS = {"01": MATMUL, "02": MATMUL, "03": SOFTMAX, "04": ATTENTION, "05": AT
 CUBE = r"(\d+)x\1x\1$"
 SIZE = re.compile(rf"{CUBE}|.*?\bN(\d+)|\d+x(\d+)$")
 FP32_PEAK = ("132 SMs x 128 lanes x 2 x 1.98 GHz", 66.9)
-# For each step: (title, which shapes, unit), the roofline's shape and its ceiling in TFLOP/s. draw_NN.py has the ratios worth a row.
+# For each step: (title, which shapes, unit), the roofline's shape and its ceiling in TFLOP/s; draw_NN.py has the RATIOS.
 STEPS = {
     "01_naive_matmul": ([("M = N = K", CUBE, "TFLOP/s")], "4096x4096x4096", FP32_PEAK),
     "02_tiled_matmul": ([("M = N = K", CUBE, "TFLOP/s"), ("M x N x K", rf"(?!{CUBE})", "TFLOP/s")], "4096x4096x4096", FP32_PEAK),
