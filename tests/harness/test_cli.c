@@ -105,13 +105,17 @@ TEST(cli, help_lists_every_option)
     cr_expect(strstr(run("", "05_flash_v2", "--help")->out, "--head-dim=N") != NULL);
 }
 
+/* Files are numbered in this order. */
 TEST(cli, list_is_in_reading_order)
 {
-    const struct outcome *outcome = run("", "01_naive_matmul", "--list");
-    const char *first = strstr(outcome->out, "uncoalesced "),
-               *second = strstr(outcome->out, "\ncoalesced ");
-    cr_expect(outcome->status == STEP_PASSED && first && second && first < second, "%s",
-              outcome->out);
+    const struct outcome *outcome = run("", "01_naive_matmul", "--list --json");
+    static const char member[] = "\"file\": \"";
+    long kernels = 0;
+    for (const char *file = outcome->out; (file = strstr(file, member)); kernels++) {
+        file += strlen(member);
+        cr_expect(strtol(file, NULL, 10) == kernels + 1, "%s", outcome->out);
+    }
+    cr_expect(outcome->status == STEP_PASSED && kernels > 1, "%s", outcome->out);
 }
 
 /* Each size option at 0, where it takes that: every kernel passes with nothing to do, or as another
@@ -232,21 +236,23 @@ TEST(cli, defaults_pass_and_fit_the_page)
 
 TEST(cli, kernel_selects)
 {
-    const struct outcome *outcome =
-        run("", "01_naive_matmul", "--kernel coalesced --m 5 --n 6 --k 7 --json");
-    cr_expect(outcome->status == STEP_PASSED);
-    cr_expect(strstr(outcome->out, "\"coalesced\"") && !strstr(outcome->out, "\"uncoalesced\""),
+    char name[64], arguments[128], row[80];
+    cr_assert(sscanf(run("", "01_naive_matmul", "--list")->out, "%63s", name) == 1);
+    snprintf(arguments, sizeof arguments, "--kernel %s --m 5 --n 6 --k 7 --json", name);
+    snprintf(row, sizeof row, "\"name\": \"%s\"", name);
+    const struct outcome *outcome = run("", "01_naive_matmul", arguments);
+    const char *first = strstr(outcome->out, "\"name\"");
+    cr_expect(outcome->status == STEP_PASSED && first && !strstr(first + 1, "\"name\"") &&
+                  strncmp(first, row, strlen(row)) == 0,
               "%s", outcome->out);
 }
 
 TEST(cli, same_seed_same_result)
 {
     static char first[65536];
-    const char *arguments =
-        "--kernel coalesced --m 33 --n 34 --k 35 --seed 5 --inputs outliers --json";
+    const char *arguments = "--m 33 --n 34 --k 35 --seed 5 --inputs outliers --json";
     snprintf(first, sizeof first, "%s", run("", "01_naive_matmul", arguments)->out);
-    const char *other =
-        run("", "01_naive_matmul", "--kernel coalesced --m 33 --n 34 --k 35 --seed 6 --json")->out;
+    const char *other = run("", "01_naive_matmul", "--m 33 --n 34 --k 35 --seed 6 --json")->out;
     const char *error = strstr(first, "\"error\""), *other_error = strstr(other, "\"error\"");
     cr_assert(error && other_error);
     cr_expect(strncmp(error, other_error, 24) != 0, "another seed gives the same error");
@@ -339,7 +345,7 @@ TEST(cli, bad_environment)
     refused("SIMT_WORKERS=0", "01_naive_matmul", "", "SIMT_WORKERS is '0'", "from 1 to");
 }
 
-/* What is in it: tests/simt/trace_sums.py. */
+/* What is in it: tests/steps/trace_sums.py. */
 TEST(cli, trace)
 {
     if (strcmp(build(), "gpu") == 0) {
@@ -350,7 +356,7 @@ TEST(cli, trace)
     bad_usage("01_naive_matmul", "--trace /dev/null --trace-warp 32", "--trace-warp is '32'",
               "0 .. 31");
     refused("SIMT_TRACE_LIMIT=-1", "01_naive_matmul", "", "SIMT_TRACE_LIMIT is '-1'", "from 0 to");
-    cr_expect(system("python3 tests/simt/trace_sums.py") == 0);
+    cr_expect(system("python3 tests/steps/trace_sums.py") == 0);
 }
 
 /* A kernel that needs a newer device is shown and skipped, and the run passes. (A GPU cannot
