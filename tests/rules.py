@@ -5,9 +5,9 @@
 
 Step folders hold no answers and no variants of a kernel by size, launchers take at most seven arguments, no kernel's file
 keeps state on the device between launches, no source asks which backend compiles it, every quoted include is found and none
-leads up (ROOMS) or sideways to another step, a kernel is understood from few files, no script hides a module of Python's,
-links lead somewhere, every rung has planted faults, of three rungs in a row the section of one shows a picture and every
-picture is shown, and docs/errata.md tells the exercises as tests/faults has them.
+leads up (ROOMS) or sideways to another step, a kernel is understood from few files and named in nothing that is for all of
+them, no script hides a module of Python's, links lead somewhere, every rung has planted faults, of three rungs in a row the
+section of one shows a picture and every picture is shown, and docs/errata.md tells the exercises as tests/faults has them.
 """
 import pathlib
 import re
@@ -34,6 +34,8 @@ VARIANT = re.compile(r"\w+_\d+x\d+\w*|\w+_\d+_kb\b")
 # What is compiled once, in two languages, or for one exercise; below sm_80 cp.async is made of plain copies.
 CONDITION = re.compile(r"^#\s*(?:if|ifdef|ifndef|elif)\b(?! (?:\w+_C?U?H\b|KERNEL$|__cplusplus$|WARMUP\b|defined\(__CUDA_ARCH__\)))(.*)", re.M)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
+# What is for all kernels; a lesson's pictures are drawn of its own.
+FOR_ALL = re.compile(r"common/|tests/(?:harness|simt|support|nightly|ptx)/|tests/rules\.py|docs/make/(?!draw_\d)|.*\bMakefile$|.*\.mk$")
 PICTURE = re.compile(r"!\[[^\]]+\]\((?:\.\./)*docs/pictures/([\w.]+)\)")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
@@ -105,6 +107,27 @@ def of_the_faults():
         yield f"tests/faults/{file}: there is no kernel of this name"
 
 
+def of_the_names():
+    """
+    What is for all kernels names none: no name with an underscore or a digit anywhere, comments included, but before a ( or after
+    a dot, and no other as a string in quotes. Those that CUDA or the CPU backend has, too (words of the code in common/simt/include,
+    and `words` of common/simt/README.md), count only after KERNEL= or --kernel and as a problem's function, as all names do.
+    """
+    simt = [path for path in FILES if path.startswith("common/simt/include/")]
+    words = {word for path in simt for word in re.findall(r"\w+", without_comments((ROOT / path).read_text()))}
+    words |= set(re.findall(r"`(\w+)`", (ROOT / "common/simt/README.md").read_text()))
+    all_names = "|".join(facts.kernels())
+    marked = "|".join(name for name in facts.kernels() if name not in words and re.search(r"[_\d]", name))
+    plain = "|".join(name for name in facts.kernels() if name not in words and not re.search(r"[_\d]", name))
+    functions = "|".join({step["problem"] for step in facts.steps()})
+    named = re.compile(rf"(?<![\w.])(?:{marked})(?![\w(])|([\"'])(?:{plain})\1|(?:KERNEL=|--kernel)[ =\"',]*(?:{all_names})\b|"
+                       rf"\b(?:{functions})_(?:{all_names})\b")
+    for path in filter(FOR_ALL.match, FILES):
+        text = (ROOT / path).read_text()
+        for found in named.finditer(text):
+            yield f"{path}:{text.count(chr(10), 0, found.start()) + 1}: names a kernel: {found[0]}"
+
+
 def of_the_pictures():
     shown = set()
     for page in (path for path in FILES if path.endswith(".md")):
@@ -127,7 +150,7 @@ def of_the_pictures():
 
 
 def main():
-    broken_rules = [*of_the_exercises(), *of_the_faults(), *of_the_pictures()]
+    broken_rules = [*of_the_exercises(), *of_the_faults(), *of_the_names(), *of_the_pictures()]
     broken_rules += [f"{path}: hides Python's own {pathlib.Path(path).stem} from the scripts beside it" for path in FILES
                      if path.endswith(".py") and pathlib.Path(path).stem in sys.stdlib_module_names]
     for path in FILES:

@@ -12,6 +12,5 @@ static const struct bench_shape shapes[] = {
     {NULL, {0}},
 };
 
-/* flash_v1 (Br = Bc = 16) is the published walk-through's kernel with its faults corrected. */
 const struct bench bench = {
     "04_flash_v1", &attention_problem, shapes, "B4 H32 N4096 d64", &step_04, NULL, NULL};
