@@ -26,14 +26,14 @@
 #include "06_causal_half/06_step.h"
 #include "06_causal_half/hopper/producer.cuh"
 #include "06_causal_half/hopper/ping_pong.cuh"
-#include "tma_store.cuh"
+#include "persistent_tile.cuh"
 
 /* `staging` is the warp's. */
 template <class Config>
 static __device__ __forceinline__ void
-store_tile(const struct hopper_problem &problem, const CUtensorMap *map,
-           typename Config::T *staging, const struct hopper_tile &tile,
-           float (&O)[Config::HEAD_DIM / 2], const float (&m)[2], const float (&l)[2])
+store_output(const struct hopper_problem &problem, const CUtensorMap *map,
+             typename Config::T *staging, const struct hopper_tile &tile,
+             float (&O)[Config::HEAD_DIM / 2], const float (&m)[2], const float (&l)[2])
 {
     const int seq_q = problem.call.seq_q;
     const int warp_row = tile.row0 + threadIdx.x / WARP * WARP_ROWS;
@@ -89,7 +89,7 @@ compute_rows(struct shared_tiles<Config> *shared, const struct hopper_problem &p
     /* Warpgroup 0 takes the last turn too: no barrier is left with half of its threads. */
     if (warpgroup == 0)
         take_turn(c);
-    store_tile<Config>(problem, map, staging, tile, c.O, c.m, c.l);
+    store_output<Config>(problem, map, staging, tile, c.O, c.m, c.l);
     if (threadIdx.x % WARP == 0)
         tma_store_wait<0>(); /* shared memory stays this block's until it has been read */
 }

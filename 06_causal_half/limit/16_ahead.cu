@@ -24,7 +24,7 @@
 #include "06_causal_half/06_step.h"
 #include "device/device.h"
 #include "06_causal_half/hopper/ping_pong.cuh"
-#include "store_tile.cuh"
+#include "persistent_tile.cuh"
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for

@@ -31,11 +31,10 @@
  * Bikshandi and Shah, A Case Study in CUDA Kernel Fusion (arXiv:2312.11918), multicast.
  */
 #include "06_causal_half/06_step.h"
-#include "announced_tile.cuh"
 #include "device/device.h"
 #include "load_share.cuh"
 #include "06_causal_half/hopper/ping_pong.cuh"
-#include "store_tile.cuh"
+#include "persistent_tile.cuh"
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for

@@ -27,10 +27,9 @@
  * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), for what it is built on.
  */
 #include "06_causal_half/06_step.h"
-#include "announced_tile.cuh"
 #include "device/device.h"
 #include "06_causal_half/hopper/ping_pong.cuh"
-#include "store_tile.cuh"
+#include "persistent_tile.cuh"
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
