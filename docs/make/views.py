@@ -368,3 +368,12 @@ def stacked(picture, y, bars, kinds, unit="bytes", label_width=190, scale=None):
         picture.text(x + 6, y + 16, f"{sum(parts.values()):,} {unit}", "m")
         y += 28
     return y + 4
+
+
+def bytes_moved(picture, y, step, kernels, sizes):
+    """What kernels of a step load from global memory and store there, as the checker counts it: a bar each."""
+    bars = [(kernel, {kind: sum(launch.counters[f"global_{kind}_bytes"] for launch in traced(step, kernel, sizes, 0, 0))
+                      for kind in ("load", "store")}) for kernel in kernels]
+    y = stacked(picture, y, bars, {"load": "c0", "store": "c1"})
+    picture.legend(190, y + 12, [("c0", "loaded"), ("c1", "stored")])
+    return y + 24
