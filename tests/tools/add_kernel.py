@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Shows that adding a kernel is adding one file and one row, and its name to the step's header.
+"""Shows that `make new-kernel` begins a kernel that everything takes in.
 
     tests/tools/add_kernel.py
 
-In a copy of step 01, a kernel is added: a file, and a row in 01_step.c. It forgets the edge of C at first: the run at
-whole tiles passes, and the tests, the sanitizer, the row's costs and a grading find the fault. Put right, it passes
-them all. The program's list, which benchmarks, lessons and grading read, has it, and so has the lesson's table of
-counts. nvcc compiles it where there is one. Needs build/cpu and build/check of step 01.
+In a copy of the tree, step 01 gets a kernel, and then another on a ladder that it did not have. What cannot be begun is refused
+with nothing written. Nothing is put right by hand: both pass, the rules, the formatter and the pictures have no complaint, and
+the tools that read rows, files, faults, points or lessons have the kernel. Then its author forgets an edge of C: the run at
+whole tiles passes, and the tests, the sanitizer, the row's costs and a grading find the fault. Put right, it passes them all.
+nvcc compiles it where there is one. Needs build/simt and, to be quick, build/cpu and build/check.
 """
 import json
 import os
@@ -18,51 +19,37 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-STEP, NAME = "01_naive_matmul", "square_tile"
+STEP, NAME, AFTER, FURTHER = "01_naive_matmul", "square_tile", "coalesced", "square_tile_limit"
+FILE = pathlib.Path(STEP, f"3_{NAME}.cu")
+NEW = ("make", "new-kernel", "STEP=01")
 
-KERNEL = '''/* Idea: as coalesced, with a block of 16 x 16 elements. */
-#include "01_step.h"
-#include "device/tiles.cuh"
-
-__global__ void square_tile(const float *A, const float *B, float *C, int M, int N, int K)
-{
-    const int across = ceil_div(N, 16);
-    const int row = blockIdx.x / across * 16 + threadIdx.x / 16;
-    const int col = blockIdx.x % across * 16 + threadIdx.x % 16;
-    if (INSIDE) {
-        float sum = 0.0f;
-        for (int k = 0; k < K; k++)
-            sum += A[(size_t)row * K + k] * B[(size_t)k * N + col];
-        C[(size_t)row * N + col] = sum;
-    }
-}
-
-extern "C" cudaError_t matmul_square_tile(const float *A, const float *B, float *C, int M, int N, int K,
-                                          cudaStream_t stream)
-{
-    square_tile<<<ceil_div(M, 16) * ceil_div(N, 16), 256, 0, stream>>>(A, B, C, M, N, K);
-    return cudaGetLastError();
-}
-'''
-ROW = '''    MATMUL_ROW(square_tile, "3_square_tile.cu", "the same; a block computes 16 x 16 elements",
-               .about.after = "coalesced", .cost = naive_cost),
-'''
+REFUSED = (  # the words, and what make is told beside the step
+    ("usage: make new-kernel", f"AFTER={AFTER}"), ("usage: make new-kernel", f"NAME={NAME}"),
+    ("NAME is '3d'; it must be", "NAME=3d", f"AFTER={AFTER}"), ("NAME is 'a b'; it must be", "NAME=a b", f"AFTER={AFTER}"),
+    ("NAME is 'split_kv'; 05_flash_v2 has", "NAME=split_kv", f"AFTER={AFTER}"), ("NAME is 'int';", "NAME=int", f"AFTER={AFTER}"),
+    ("LADDER is 'side'; it must be", f"NAME={NAME}", f"AFTER={AFTER}", "LADDER=side"),
+    ("AFTER is 'online'; it must be", f"NAME={NAME}", "AFTER=online"),
+    ("STEP is '99'", "STEP=99", f"NAME={NAME}", f"AFTER={AFTER}"),
+    ("STEP is 'all'; it must be", "STEP=all", f"NAME={NAME}", f"AFTER={AFTER}"))
 
 
 def copy_tree(target):
     """The sources, and what is built of those that stay as they are; times are kept, so nothing is built again."""
-    parts = ("obj/common", f"obj/{STEP}", "flags", "libcommon.a")
-    for name in ("Makefile", "common", STEP, "tests", "docs/make", "build/simt",
-                 *(f"build/{build}/{part}" for build in ("cpu", "check") for part in parts)):
+    listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, check=True, stdout=subprocess.PIPE)
+    built = ("obj/common", f"obj/{STEP}", "flags", "libcommon.a")
+    parts = [f"build/{build}/{part}" for build in ("cpu", "check") for part in built]
+    for name in (*listed.stdout.decode().split("\0")[:-1], "build/simt", "build/facts", *parts):
         source, copy = ROOT / name, target / name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        (shutil.copytree if source.is_dir() else shutil.copy2)(source, copy)
+        if source.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            (shutil.copytree if source.is_dir() else shutil.copy2)(source, copy)
+    subprocess.run(["git", "init", "-q", str(target)], check=True)  # the rules ask git which files there are
 
 
-def run(*command, cwd=None, **variables):
+def run(*command, **variables):
     """Status and output; make started by make must not take orders from the first."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "MFLAGS"}
-    done = subprocess.run(command, cwd=cwd, env=dict(environment, **variables), stdin=subprocess.DEVNULL,
+    done = subprocess.run(command, env=dict(environment, BACKEND="cpu", **variables), stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=900)
     return done.returncode, done.stdout
 
@@ -83,19 +70,53 @@ def fails(what, *command, says=""):
     require(status != 0 and says in output, what, output)
 
 
-def write(inside):
-    pathlib.Path(STEP, "3_square_tile.cu").write_text(KERNEL.replace("INSIDE", inside))
+def sources():
+    """All but what is built, with the time of its last change."""
+    return {path: path.stat().st_mtime_ns for path in pathlib.Path().rglob("*") if path.parts[0] not in ("build", ".git")
+            and "__pycache__" not in path.parts and path.is_file()}
 
 
-def insert(file, text, before):
-    path = pathlib.Path(STEP, file)
-    whole = path.read_text()
-    require(whole.count(before) == 1, f"there is a place for it in {file}", whole)
-    path.write_text(whole.replace(before, text + before))
+def refusals():
+    before = sources()
+    for words, *told in REFUSED:
+        status, output = run(*NEW, *told)
+        require(status == 2 and words in output and sources() == before, f"refused: {' '.join(told)}", output)
+
+
+def taken_in():
+    """Everything that reads rows, files, faults, points or the lesson has the kernel, and none has a complaint."""
+    succeeds("the rules hold", "tests/rules.py")
+    if shutil.which("clang-format-14"):
+        succeeds("the formatter would change nothing", "clang-format-14", "--dry-run", "--Werror", str(FILE),
+                 *map(str, pathlib.Path(STEP).glob("*_step.[ch]")), *map(str, pathlib.Path(STEP).glob("limit/*")))
+    succeeds("its picture is what its function draws", sys.executable, "docs/make/pictures.py", "check", f"01_{NAME}")
+    rows = json.loads(pathlib.Path("build/facts.json").read_text())[0]["kernels"]
+    places = [[row[key] for key in ("name", "ladder", "file", "after")] for row in rows[2:]]
+    require(places == [[NAME, "core", FILE.name, AFTER], [FURTHER, "limit", f"limit/4_{FURTHER}.cu", NAME]],
+            "the facts have both", f"{places}")
+    succeeds("the ladder has a line of it", "make", "ladder", "STEP=01", says=rf"^  {NAME} +\d+ +0 +0$")
+    succeeds("the diff knows what it follows", "make", "diff", f"KERNEL={NAME}", says=rf"{AFTER} -> .*{NAME}: 0 lines")
+    succeeds("it is made a single file", "make", "one", f"KERNEL={NAME}", "OUT=one.cu")
+    succeeds("which runs", "common/simt/simtcc", "one.cu", "-o", "build/one")
+    succeeds("and passes", "build/one")
+    pathlib.Path("one.cu").unlink()
+    succeeds("its example of a fault is caught", "make", "test-broken", f"KERNEL={fault()}", says=rf"^caught +{fault()} ")
+    succeeds("a handout can be made", "make", "handout", "STEP=01", "OUT=build/lab")
+    stub = pathlib.Path("build/lab", FILE).read_text()
+    require("Yours to write" in stub and "sum +=" not in stub, "the handout has its stub", stub)
+    shutil.copytree(STEP, pathlib.Path("work", STEP), ignore=shutil.ignore_patterns("*.c", "*.h"))
+    for rung in ("uncoalesced", AFTER, NAME):
+        succeeds(f"make learn says RIGHT to {rung}", "make", "learn", "STEP=01", says=rf"of \d: {rung}(?s:.*)^RIGHT")
+    shutil.rmtree("work")
+
+
+def fault():
+    name = re.search(r"^=== ([\w-]+),", pathlib.Path(f"tests/faults/{NAME}.faults").read_text(), re.M)[1]
+    return f"{NAME}-{name}"
 
 
 def build():
-    status, output = run("make", "BACKEND=cpu", f"build/check/{STEP}", "build/cpu/tests/test_01", "build/check/tests/test_01")
+    status, output = run("make", f"build/check/{STEP}", "build/cpu/tests/test_01", "build/check/tests/test_01")
     if status:
         sys.exit(f"add_kernel: does not build:\n{output[-3000:]}")
 
@@ -108,17 +129,28 @@ def tests():
 
 
 def grading():
-    """(exit status, output) of grading the step's folder, with the points of a kernel that lab.json does not mention."""
+    """(exit status, output) of grading the step's folder."""
     os.makedirs("build/tmp", exist_ok=True)  # a grading keeps what it has compiled
-    return run(sys.executable, "common/tools/labs/grade.py", STEP[:2], STEP, "-", "exit", NAME, TMPDIR=os.path.abspath("build/tmp"))
+    grade = (sys.executable, "common/tools/labs/grade.py", STEP[:2], STEP, "-", "exit", NAME)
+    return run(*grade, TMPDIR=os.path.abspath("build/tmp"))
 
 
-def program(*options):
-    """{name: facts} of the kernels, as the step's program tells them."""
-    status, output = run(f"build/check/{STEP}", "--json", *options)
-    if status:
-        sys.exit(f"add_kernel: the program fails:\n{output[-3000:]}")
-    return {kernel["name"]: kernel for kernel in json.loads(output)["kernels"]}
+def found_and_repaired():
+    """A fault of the kernel that whole tiles do not show, by all that must find it; and without it."""
+    sound = FILE.read_text()
+    FILE.write_text(sound.replace("row < M", "row <= M"))
+    build()
+    succeeds("the run at whole tiles passes a kernel that forgets an edge", f"build/check/{STEP}", says=rf"^{NAME} +pass")
+    for title, command in tests():
+        fails(f"its fault is found by {title}", *command, says=NAME)
+    status, output = grading()
+    require(status == 1 and "ungraded" not in output, "its fault is found by the grading", output)
+    FILE.write_text(sound)
+    build()
+    for title, command in tests():
+        succeeds(f"without the fault it passes {title}", *command)
+    status, output = grading()
+    require(status == 0 and NAME in output, "without the fault it has full marks", output)
 
 
 def main():
@@ -126,36 +158,18 @@ def main():
         os.chmod(name, 0o755)  # a grading compiles as another user
         copy_tree(pathlib.Path(name))
         os.chdir(name)
-        insert("01_step.c", ROW, "    {.about.name = NULL},\n")
-        insert("01_step.h", f", matmul_{NAME}", ";\n\nstruct step;")
-
-        write("row <= M && col < N")
-        build()
-        succeeds("the run shows and checks it", f"build/check/{STEP}", says=rf"^{NAME} +pass")
-        for title, command in tests():
-            fails(f"its fault is found by {title}", *command, says=NAME)
-        status, output = grading()
-        require(status == 1 and "ungraded" not in output, "its fault is found by the grading", output)
-
-        write("row < M && col < N")
-        build()
-        for title, command in tests():
-            succeeds(f"without the fault it passes {title}", *command)
-        status, output = grading()
-        require(status == 0 and NAME in output, "without the fault it has full marks", output)
-
-        row, counted = program("--list")[NAME], program()[NAME]
-        require(row["file"] == f"3_{NAME}.cu" and row["global_loads"] == counted["global_loads"] > 0 and
-                row["bytes_written"] == counted["global_store_bytes"] > 0,
-                "the program's list has it, with the costs that a run counts", f"{row}\n{counted}")
-        fails("the lesson's table of counts wants it", "docs/make/lessons.py", "--check", STEP)
+        refusals()
+        succeeds("a kernel is begun, built and passes", *NEW, f"NAME={NAME}", f"AFTER={AFTER}", says=rf"^{NAME} +pass")
+        succeeds("and one on a new ladder", *NEW, f"NAME={FURTHER}", f"AFTER={NAME}", "LADDER=limit", says=rf"^{FURTHER} +pass")
+        taken_in()
+        found_and_repaired()
+        fails("the lesson's tables want it", "docs/make/lessons.py", "--check", STEP)
         run("docs/make/lessons.py", "--write", STEP)
         lesson = pathlib.Path(STEP, "README.md").read_text()
-        require(f"| `{NAME}` |" in lesson, "the lesson's table of counts has it", lesson)
-
+        require(lesson.count(f"\n| `{NAME}` |") == 2 and f"From [2_{AFTER}.cu]" in lesson,
+                "the lesson has its tables and its diff", lesson)
         if shutil.which("nvcc") or pathlib.Path("/usr/local/cuda/bin/nvcc").exists():
-            succeeds("nvcc compiles it", "make", "BACKEND=gpu", "ARCH=sm_80", f"build/gpu/{STEP}",
-                     says=rf"3_{NAME}\.cu")
+            succeeds("nvcc compiles it", "make", "BACKEND=gpu", "ARCH=sm_80", f"build/gpu/obj/{FILE}.o", says=rf"3_{NAME}\.cu")
         else:
             print("add_kernel: skipped: there is no nvcc to compile it")
 
