@@ -93,6 +93,9 @@ struct kernel {
     /* Where a page of it (make show) is small and tells something; null: own_sizes, or what the
      * program takes by itself. */
     const char *shown_sizes;
+    /* The benchmark's shape at which it pays, as common/tools/bench labels it; null: its lesson's.
+     */
+    const char *timed_at;
 };
 
 /* The beginning of a row's initialiser. */

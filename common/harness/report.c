@@ -464,6 +464,7 @@ static void json_facts(const struct problem *problem, const struct kernel *kerne
     const char *own_sizes = kernel->own_sizes ? kernel->own_sizes : "";
     print_text("own_sizes", own_sizes);
     print_text("shown_sizes", kernel->shown_sizes ? kernel->shown_sizes : own_sizes);
+    print_text("timed_at", kernel->timed_at ? kernel->timed_at : "");
     if (problem->print_limits)
         problem->print_limits(kernel);
     else

@@ -27,6 +27,7 @@ import sys
 import textwrap
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common/tools"))
+import facts  # noqa: E402
 import ladder  # noqa: E402
 from source import of_steps, without_comments
 
@@ -257,7 +258,8 @@ def rung_table(page, name):
     rung = ladder.find(name)
     before = ladder.predecessor(rung)
     now, last = Numbers(rung, rung.step), Numbers(before, rung.step) if before else None
-    shape = shape_of([now, *([last] if last else [])])
+    pays_at = facts.kernels()[name]["timed_at"]
+    shape = pays_at if now.measured(pays_at) else shape_of([now, *([last] if last else [])])
     rows = [[name, cell(now.predicted.get(name)), marked(now.predicted.get(name), now.counted[name])]
             + ([cell(last.counted[name]), cell(ratio(last.counted[name], now.counted[name]))] if last else [])
             for name in now.counted if now.counted[name] or last and last.counted[name]]

@@ -49,6 +49,7 @@ struct entrant {
     const struct kernel *kernel; /* null for the copy */
     double gflops;  /* at the last shape that ran, to predict times; 0 before the first */
     char note[320]; /* why it is not timed at this shape; empty when it is */
+    bool absent;    /* nobody asks how long it takes at this shape */
     double difference;
 };
 
@@ -289,7 +290,8 @@ static bool qualify_all(struct race *race)
     if (!qualify(race, &race->entrant[race->last_rung], true))
         return false;
     for (size_t e = 0; e < race->entrants; e++)
-        if (e != race->last_rung && !qualify(race, &race->entrant[e], false))
+        if (e != race->last_rung && !race->entrant[e].absent &&
+            !qualify(race, &race->entrant[e], false))
             return false;
     return true;
 }
@@ -369,7 +371,7 @@ static bool race_rounds(struct race *race, int rounds, bool fresh_inputs,
             return false;
         shuffle(order, race->entrants);
         for (size_t i = 0; i < race->entrants; i++)
-            if (race->entrant[order[i]].note[0] == '\0' &&
+            if (race->entrant[order[i]].note[0] == '\0' && !race->entrant[order[i]].absent &&
                 !turn(race, order[i], &samples[order[i]]))
                 return false;
     }
@@ -467,9 +469,28 @@ static void write_header(struct race *race, const struct cudaDeviceProp *propert
             date, REST_MS, COLD_ROUNDS, SLICE_MS, SUSTAINED_ROUNDS);
 }
 
-static bool races(const struct bench_shape *shape, const struct bench *bench, bool lesson_only)
+/* Whether a rung, or one that follows it, pays at this shape; of any rung where `rung` is null. */
+static bool pays_at(const struct race *race, const char *label, const struct kernel *rung)
 {
-    return !lesson_only || strcmp(shape->label, bench->lesson) == 0;
+    for (size_t e = 0; e < race->entrants; e++) {
+        const struct entrant *other = &race->entrant[e];
+        const char *at = other->role == RUNG ? other->kernel->timed_at : NULL;
+        const char *after = at ? other->kernel->after : NULL;
+        if (at && strcmp(at, label) == 0 &&
+            (!rung || rung == other->kernel || (after && strcmp(after, rung->name) == 0)))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the shape is raced at, and which rungs are absent there. */
+static bool races(struct race *race, const struct bench_shape *shape, bool lesson_only)
+{
+    const bool all = !lesson_only || strcmp(shape->label, race->bench->lesson) == 0;
+    for (size_t e = 0; e < race->entrants; e++)
+        race->entrant[e].absent = !all && race->entrant[e].role == RUNG &&
+                                  !pays_at(race, shape->label, race->entrant[e].kernel);
+    return all || pays_at(race, shape->label, NULL);
 }
 
 int main(int argc, char **argv)
@@ -506,9 +527,9 @@ int main(int argc, char **argv)
     race.entrant[race.entrants++] = (struct entrant){.role = CEILING, .name = "copy"};
     write_header(&race, &properties, driver);
     for (const struct bench_shape *shape = bench.shapes; shape->label; shape++)
-        race.cells += races(shape, &bench, lesson_only) ? 2 : 0;
+        race.cells += races(&race, shape, lesson_only) ? 2 : 0;
     for (const struct bench_shape *shape = bench.shapes; shape->label; shape++)
-        if (races(shape, &bench, lesson_only) && !race_shape(&race, shape))
+        if (races(&race, shape, lesson_only) && !race_shape(&race, shape))
             break;
     const bool written = output_arrived(race.csv);
     fclose(race.csv);

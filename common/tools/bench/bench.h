@@ -15,8 +15,9 @@
  * Results go to a CSV file with the hardware, the versions and the protocols in its header; what
  * was skipped, and why, goes to both. A progress bar appears on a terminal only.
  *
- * The program writes argv[1], or build/STEP.csv; with a further argument "lesson" at that shape
- * alone, and appends. Its exit status: 0, 1 something failed, 3 no device.
+ * The program writes argv[1], or build/STEP.csv. With a further argument "lesson" it appends, and
+ * times every rung at the lesson's shape alone; those that pay elsewhere (timed_at), beside the
+ * rungs that they follow, also there. Its exit status: 0, 1 something failed, 3 no device.
  */
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
