@@ -1,8 +1,9 @@
 /*
  * What a program can ask about the machine it runs on, on either backend.
  *
- * Two implementations, chosen by the build: common/device/backend.c for a GPU, and one beside the
- * CPU backend. The rest of the project asks here and never which backend it was built for.
+ * There are two implementations, and the build chooses one: common/device/backend.c for a GPU, and
+ * one in the CPU backend. The rest of the project asks these functions and never tests which
+ * backend it was built for.
  */
 #ifndef COMMON_BACKEND_H
 #define COMMON_BACKEND_H
@@ -24,12 +25,12 @@ extern "C" {
 /* clang-format on */
 
 /*
- * What kernels did since the last reset, summed over all launches. A "load" or "store" is one
- * instruction of one thread, whatever its width; a "request" is that instruction executed once by a
- * warp; a "sector" is one of the aligned 32-byte pieces of global memory that a request touches. A
- * "wavefront" is one pass of a warp's request over the 32 banks of shared memory; the ideal is the
- * number of passes for the same bytes with no two lanes in conflict. Atomics are counted apart from
- * loads and stores. Barriers are counted once per block.
+ * Counts what kernels did since the last reset, summed over all launches. A "load" or "store" is
+ * one instruction of one thread, whatever its width; a "request" is that instruction executed once
+ * by a warp; a "sector" is one of the aligned 32-byte pieces of global memory that a request
+ * touches. A "wavefront" is one pass of a warp's request over the 32 banks of shared memory; the
+ * ideal number is what the same bytes take when no two lanes conflict. Atomics are counted apart
+ * from loads and stores. A barrier counts once per block.
  */
 struct counters {
 #define COUNTER(name) unsigned long long name;
@@ -37,41 +38,43 @@ struct counters {
 #undef COUNTER
 };
 
-/* "gpu", "cpu" (the fast build) or "check" (the build that watches every access). */
+/* Returns "gpu", "cpu" (the fast build) or "check" (the build that watches every access). */
 const char *backend_name(void);
 
-/* The current device's compute capability as major * 10 + minor, 75 for a T4; 0 when there is no
- * device. */
+/* Returns the current device's compute capability as major * 10 + minor: 75 for a T4, 0 when there
+ * is no device. */
 int backend_architecture(void);
 
 /*
- * What is wrong with the environment variables that the backend reads, one sentence; the empty
- * string when nothing is. A launch would fail, and a device that cannot be told looks too old.
+ * Says in one sentence what is wrong with the environment variables that the backend reads; returns
+ * the empty string when nothing is. Otherwise launches fail, and backend_architecture() returns 0
+ * if it cannot read the architecture.
  */
 const char *backend_complaint(void);
 
-/* True where an elapsed time says something about the kernel. */
+/* Returns whether an elapsed time says anything about the kernel. */
 bool backend_has_timing(void);
 
-/* Copies the counters to *total. False, and *total all zero, where the backend does not count.
- * Waits for the device. */
+/* Waits for the device and copies the counters to *total. Where the backend does not count, returns
+ * false and sets *total to zero. */
 bool backend_counters(struct counters *total);
 void backend_counters_reset(void);
 
 /*
- * From the next launch on, writes what kernels do to `file`, event by event: of the block and the
- * warp with these numbers, or of all where they are negative. common/simt/README.md describes the
- * format. Returns what is wrong, one sentence; the empty string when nothing is.
+ * From the next launch on, writes every event of a kernel to `file`: those of the given block and
+ * warp, or of all where the number is negative. common/simt/README.md describes the format. Returns
+ * one sentence that says what is wrong, or the empty string.
  */
 const char *backend_trace(const char *file, long long block, long long warp);
 
-/* What a trace says about an array: for 0 and "" it says nothing. No string is null. */
+/* This is what a trace says about an array. Zeros and empty strings mean that it says nothing. No
+ * pointer is null. */
 struct description {
     const char *name, *type;
     size_t element_bytes;
     size_t shape[4]; /* outermost first; zeros follow the last */
 };
-/* Of `bytes` of device memory at `device`, until they are freed. */
+/* Describes the `bytes` of device memory at `device` to traces, until they are freed. */
 void backend_describe(const void *device, size_t bytes, const struct description *about);
 
 /*
@@ -81,9 +84,9 @@ void backend_describe(const void *device, size_t bytes, const struct description
 void backend_fence(const void *device, size_t bytes);
 
 /*
- * The last error's full report (kernel, block, thread, source line, what was wrong), one line
- * without a final newline; the empty string when there is none or the backend only has error codes.
- * Valid until the next launch.
+ * Returns the last error's full report (kernel, block, thread, source line, what was wrong) as one
+ * line without a final newline. It is empty when there was no error or the backend has only error
+ * codes, and valid until the next launch.
  */
 const char *backend_report(void);
 

@@ -1,13 +1,13 @@
-/* Launching a kernel in clusters of blocks, sm_90 and newer: cudaLaunchKernelEx with the one
- * attribute that it takes. */
+/* Launches a kernel in clusters of blocks (sm_90 and newer), by cudaLaunchKernelEx with one
+ * attribute. */
 #ifndef COMMON_CLUSTERS_CUH
 #define COMMON_CLUSTERS_CUH
 
 #include <cuda_runtime.h>
 
 /*
- * Launches kernel(arguments...) with clusters of `size` blocks on a grid of `grid` blocks, a
- * multiple of it in each direction, and `shared` bytes of dynamic shared memory. Returns what
+ * Launches kernel(arguments...) with clusters of `size` blocks on a grid of `grid` blocks, which is
+ * a multiple of `size` in each direction, and `shared` bytes of dynamic shared memory. Returns what
  * cudaLaunchKernelEx returns.
  */
 template <class... P, class... A>

@@ -1,4 +1,4 @@
-/* What the current device can do, for launchers that choose by it. */
+/* Launchers choose by what the current device can do. */
 #ifndef COMMON_DEVICE_H
 #define COMMON_DEVICE_H
 
@@ -7,7 +7,7 @@
 
 #include <cuda_runtime.h>
 
-/* One attribute of the current device; CUDA's error when there is none. */
+/* Reads one attribute of the current device. Returns CUDA's error when there is no device. */
 static inline cudaError_t device_attribute(enum cudaDeviceAttr attribute, int *value)
 {
     int device;
@@ -15,7 +15,8 @@ static inline cudaError_t device_attribute(enum cudaDeviceAttr attribute, int *v
     return status == cudaSuccess ? cudaDeviceGetAttribute(value, attribute, device) : status;
 }
 
-/* The limits of the current device; CUDA's error, and those of none, when there is none. */
+/* Reads the limits of the current device. When there is no device, returns CUDA's error and limits
+ * that allow nothing. */
 static inline cudaError_t current_device(struct device_limits *limits)
 {
     limits->architecture = backend_architecture();

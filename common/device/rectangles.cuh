@@ -1,11 +1,12 @@
 /*
- * Products of small matrices by one warp, from shared memory into registers: each thread owns a
+ * One warp multiplies small matrices, from shared memory into registers. Each thread owns a
  * rectangle of the product and reads its operands 16 bytes at a time.
  *
  *     C[row][col] += sum over k of A[k][row] * B[k][col]
  *
  * The lanes of a warp form 4 rows (y) of 8 (x). A thread owns runs of four neighbouring rows: 4y ..
- * 4y + 3, and the same again 16 further down, and so on; columns likewise, 32 apart.
+ * 4y + 3, the same 16 rows further down, and so on. Its columns form runs in the same way, 32
+ * apart.
  */
 #ifndef COMMON_RECTANGLES_CUH
 #define COMMON_RECTANGLES_CUH
@@ -15,8 +16,8 @@
 static const int LANES_DOWN = 4, LANES_ACROSS = 8;
 
 /*
- * This lane's place: bits 0, 2 and 3 of its number make x, bits 1 and 4 make y. A lane shares
- * its row with lane ^ 1 and its column with lane ^ 2, and shared memory serves a 16-byte read in
+ * Returns this lane's place: bits 0, 2 and 3 of its number make x, bits 1 and 4 make y. A lane
+ * shares its row with lane ^ 1 and its column with lane ^ 2. Shared memory serves a 16-byte read in
  * half the cycles when lanes paired in this way read the same address.
  */
 static inline __device__ int lane_x(void)
@@ -31,8 +32,8 @@ static inline __device__ int lane_y(void)
     return (lane >> 1 & 1) | (lane >> 3 & 2);
 }
 
-/* The largest, or the sum, of the 8 lanes with this lane's y; the same in all of them to the last
- * bit. */
+/* Returns the largest value, or the sum, over the 8 lanes with this lane's y. All 8 get the same
+ * bits. */
 static inline __device__ float max_over_x(float value)
 {
     value = fmaxf(value, __shfl_xor_sync(FULL_MASK, value, 1));
@@ -47,21 +48,21 @@ static inline __device__ float sum_over_x(float value)
     return value + __shfl_xor_sync(FULL_MASK, value, 8);
 }
 
-/* The length of a thread's runs along a side of which it owns `count`: four, or two if that is no
- * multiple of four. */
+/* Returns the length of a thread's runs along a side of which it owns `count`: four, or two if
+ * `count` is not a multiple of four. */
 static inline constexpr __host__ __device__ int run_of(int count)
 {
     return count % 4 == 0 ? 4 : 2;
 }
 
-/* Which row (or column) is the thread's i-th of `count`, for the thread at place `lane` of
+/* Returns the row (or column) that is the i-th of `count` for the thread at place `lane` of
  * `lanes`. */
 static inline constexpr __host__ __device__ int spread(int i, int count, int lane, int lanes)
 {
     return i / run_of(count) * run_of(count) * lanes + run_of(count) * lane + i % run_of(count);
 }
 
-/* Reads, or writes, the thread's COUNT elements of a row; runs lie aligned to their size. */
+/* Reads or writes the thread's COUNT elements of a row. Runs are aligned to their size. */
 template <int COUNT>
 static inline __device__ void read_spread(float to[COUNT], const float *from, int lane, int lanes)
 {
@@ -89,9 +90,9 @@ static inline __device__ void write_spread(float *to, const float from[COUNT], i
 }
 
 /*
- * Adds to the thread's TM x TN rectangle: rows k = 0 .. depth - 1 of A, at the pitch PITCH_A, times
- * those of B. TM is even, TN a multiple of 4. A and B are in shared memory, aligned to 16 bytes,
- * pitches are multiples of TM's run and of 4.
+ * Adds to the thread's TM x TN rectangle the product of rows k = 0 .. depth - 1 of A, at the pitch
+ * PITCH_A, and of B. TM is even and TN a multiple of 4. A and B are in shared memory, aligned to 16
+ * bytes; pitches are multiples of TM's run and of 4.
  */
 template <int TM, int TN, int PITCH_A, int PITCH_B>
 static inline __device__ void multiply_add(float C[TM][TN], const float *A, const float *B,
@@ -102,8 +103,8 @@ static inline __device__ void multiply_add(float C[TM][TN], const float *A, cons
         __align__(16) float a[TM], b[TN];
         read_spread<TM>(a, &A[k * PITCH_A], lane_y(), LANES_DOWN);
         read_spread<TN>(b, &B[k * PITCH_B], lane_x(), LANES_ACROSS);
-        /* Four columns at a time, odd rows backwards: from one product to the next, one operand
-         * stays where it is. */
+        /* It takes four columns at a time, and odd rows backwards: each product shares an operand
+         * with the one before. */
 #pragma unroll
         for (int col0 = 0; col0 < TN; col0 += 4)
 #pragma unroll

@@ -1,4 +1,4 @@
-/* Four neighbouring elements of a matrix at a time, at every size and alignment. */
+/* Kernels access four neighbouring elements of a matrix at a time, at every size and alignment. */
 #ifndef COMMON_VECTORS_CUH
 #define COMMON_VECTORS_CUH
 
@@ -6,17 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether every row of a matrix `cols` wide begins at a multiple of 16 bytes, as a float4 access
- * needs. */
+/* Returns whether every row of a matrix `cols` wide begins at a multiple of 16 bytes, as float4
+ * accesses need. */
 static inline bool rows_aligned(const float *matrix, int cols)
 {
     return (uintptr_t)matrix % sizeof(float4) == 0 && cols % 4 == 0;
 }
 
 /*
- * Columns col .. col + 3 of a matrix's row; zeros past its end or, when the row is outside of the
- * matrix, throughout. With aligned rows and col a multiple of 4, four columns lie inside together
- * or outside together.
+ * Loads columns col .. col + 3 of a matrix's row. Elements outside the matrix are zero. With
+ * aligned rows and col a multiple of 4, either all four columns lie inside or none does.
  */
 static inline __device__ float4 load_4(const float *matrix, int row, int col, int rows, int cols,
                                        bool aligned)
@@ -30,7 +29,7 @@ static inline __device__ float4 load_4(const float *matrix, int row, int col, in
                        inside > 3 ? p[3] : 0.0f);
 }
 
-/* Stores to columns col .. col + 3 of a matrix's row, as far as they lie inside the matrix. */
+/* Stores to columns col .. col + 3 of a matrix's row, where they lie inside the matrix. */
 static inline __device__ void store_4(float *matrix, int row, int col, int rows, int cols,
                                       bool aligned, float4 value)
 {

@@ -1,4 +1,4 @@
-/* A warp: its size, the mask of all its lanes, and reductions between lanes. */
+/* A warp has a size, a mask of all its lanes, and reductions between lanes. */
 #ifndef COMMON_WARP_CUH
 #define COMMON_WARP_CUH
 
@@ -8,8 +8,8 @@ static const int WARP = 32;
 static const unsigned FULL_MASK = 0xffffffffu;
 
 /*
- * The maximum, or the sum, over each run of `lanes` neighbouring lanes (a power of two), the same
- * in all of them to the last bit. Every lane of the warp takes part. A maximum ignores NaN.
+ * Returns the maximum, or the sum, over each run of `lanes` neighbouring lanes (a power of two).
+ * All lanes of a run get the same bits. Every lane of the warp takes part. A maximum ignores NaN.
  */
 static inline __device__ float warp_max(float value, int lanes = WARP)
 {

@@ -1,5 +1,5 @@
 /*
- * The PTX instructions that the kernels use, one small function each.
+ * These are the PTX instructions that the kernels use, one small function for each.
  *
  * PTX is the GPU's portable assembly. Some of what the hardware can do has no name in CUDA C++:
  * matrix products on registers, asynchronous copies, barriers that count bytes. Every such
@@ -21,7 +21,7 @@
 #include <cuda_fp16.h>
 #include <stdint.h>
 
-/* The two element types that products take: __half and __nv_bfloat16. */
+/* Products take two element types: __half and __nv_bfloat16. */
 template <typename T>
 constexpr bool is_bfloat16 = false;
 template <>
@@ -30,8 +30,8 @@ constexpr bool is_bfloat16<__nv_bfloat16> = true;
 /* ---- addresses ---- */
 
 /*
- * The address of something in shared memory, as the instructions below want it: 32 bits, counted
- * from the start of the block's shared window (cvta).
+ * Returns an address in shared memory as the instructions below want it: 32 bits, counted from the
+ * start of the block's shared window (cvta).
  */
 __device__ __forceinline__ uint32_t shared_address(const void *shared)
 {
@@ -41,10 +41,10 @@ __device__ __forceinline__ uint32_t shared_address(const void *shared)
 /* ---- loads that the compiler does not move ---- */
 
 /*
- * Loads 16 bytes from shared memory, aligned to 16 (ld.volatile.shared). An ordinary load gives the
- * same, but the compiler may move it down to just before its first use to save registers, and then
- * the value arrives too late. This one stays among the other volatile accesses, copies and barriers
- * in the order of the program.
+ * Loads 16 bytes from shared memory, aligned to 16 (ld.volatile.shared). An ordinary load returns
+ * the same value, but the compiler may move it down to just before its first use to save registers,
+ * and then the value arrives too late. This load keeps its place in program order among the other
+ * volatile accesses, copies and barriers.
  */
 __device__ __forceinline__ float4 volatile_load(const float *shared)
 {
@@ -55,7 +55,7 @@ __device__ __forceinline__ float4 volatile_load(const float *shared)
     return value;
 }
 
-/* The same for 8 bytes, aligned to 8. */
+/* Does the same for 8 bytes, aligned to 8. */
 __device__ __forceinline__ float2 volatile_load_2(const float *shared)
 {
     float2 value;
@@ -70,15 +70,15 @@ __device__ __forceinline__ float2 volatile_load_2(const float *shared)
 /*
  * Copies 4 or 16 bytes from global to shared memory without passing through registers, sm_80
  * (cp.async). Both addresses are aligned to the size. The data has arrived only after a
- * cp_async_wait() that covers the copy, and at first only this thread sees it: a barrier makes it
- * visible to the others. The 16-byte copy skips the L1 cache.
+ * cp_async_wait() that covers the copy, and at first only this thread sees the data: a barrier
+ * makes it visible to the others. The 16-byte copy skips the L1 cache.
  *
- * With _zero_fill only the first `source_bytes` (a multiple of 4) are read (0 reads nothing and
- * ignores `global`), and the rest of the destination becomes zero, as rows of a tile past the end
- * of the array need.
+ * With _zero_fill the copy reads only the first `source_bytes` bytes (a multiple of 4; at 0 it
+ * reads nothing and ignores `global`). The rest of the destination becomes zero, as rows of a tile
+ * past the end of the array need.
  *
- * sm_75 has no such instruction. There the copy is a load and a store, done when the function
- * returns, and commit and wait have nothing to do.
+ * sm_75 has no such instruction. There the copy is a load and a store that are done when the
+ * function returns, and commit and wait do nothing.
  */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 
@@ -148,13 +148,13 @@ __device__ __forceinline__ void cp_async_16_zero_fill(uint32_t shared, const voi
                  : "memory");
 }
 
-/* Closes this thread's current group of copies, an empty one too (cp.async.commit_group). */
+/* Closes this thread's current group of copies, even an empty one (cp.async.commit_group). */
 __device__ __forceinline__ void cp_async_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Waits until at most the PENDING newest groups of this thread are still under way
+/* Waits until at most the PENDING newest groups of this thread are still in flight
  * (cp.async.wait_group). */
 template <int PENDING>
 __device__ __forceinline__ void cp_async_wait(void)
@@ -170,7 +170,7 @@ __device__ __forceinline__ void cp_async_wait(void)
  * Loads four 8 x 8 matrices of halves, sm_75 (ldmatrix). Executed by the whole warp. A matrix is
  * eight rows of 16 bytes anywhere in shared memory, each aligned to 16: lane i passes the address
  * of row i % 8 of matrix i / 8, and register r[j] receives two elements of matrix j: row lane / 4,
- * columns 2 * (lane % 4) and the next.
+ * columns 2 * (lane % 4) and the one after it.
  *
  *     matrix j     columns 0 1     2 3     4 5     6 7
  *     row 0        lane 0          1       2       3
@@ -178,7 +178,8 @@ __device__ __forceinline__ void cp_async_wait(void)
  *     ...
  *     row 7        lane 28         29      30      31
  *
- * With _transposed the lane holds rows 2 * (lane % 4) and the next of column lane / 4 instead.
+ * With _transposed the lane holds rows 2 * (lane % 4) and the one after it of column lane / 4
+ * instead.
  */
 __device__ __forceinline__ void ldmatrix_x4(uint32_t r[4], uint32_t row_address)
 {
@@ -197,9 +198,8 @@ __device__ __forceinline__ void ldmatrix_x4_transposed(uint32_t r[4], uint32_t r
 }
 
 /*
- * The way back: stores four 8 x 8 matrices of halves, sm_90 (stmatrix). Lane i passes the address
- * of row i % 8 of matrix i / 8, and r[j] holds this lane's two elements of matrix j, as in the
- * table above.
+ * Stores four 8 x 8 matrices of halves, sm_90 (stmatrix). Lane i passes the address of row i % 8 of
+ * matrix i / 8, and r[j] holds this lane's two elements of matrix j, as in the table above.
  */
 __device__ __forceinline__ void stmatrix_x4(uint32_t row_address, const uint32_t r[4])
 {
@@ -211,8 +211,8 @@ __device__ __forceinline__ void stmatrix_x4(uint32_t row_address, const uint32_t
 
 /*
  * Transposes one 8 x 8 matrix of halves within the warp's registers, sm_75 (movmatrix). Executed by
- * the whole warp. Each lane passes its two elements, as ldmatrix_x4 leaves them, and receives those
- * that ldmatrix_x4_transposed would have left.
+ * the whole warp. Each lane passes its two elements, as ldmatrix_x4 leaves them, and receives the
+ * two that ldmatrix_x4_transposed would have left.
  */
 __device__ __forceinline__ uint32_t movmatrix_transposed(uint32_t r)
 {
@@ -224,9 +224,9 @@ __device__ __forceinline__ uint32_t movmatrix_transposed(uint32_t r)
 /* ---- matrix product by a warp ---- */
 
 /*
- * D += A * B on the tensor cores, inputs of type T and float sums, sm_80 (mma.sync, shape
- * m16n8k16). Executed by the whole warp. A is 16 x 16, B is 16 x 8, D is 16 x 8. With g = lane / 4
- * and t = lane % 4 a lane holds
+ * Computes D += A * B on the tensor cores, with inputs of type T and float sums, sm_80 (mma.sync,
+ * shape m16n8k16). Executed by the whole warp. A is 16 x 16, B is 16 x 8, D is 16 x 8. With g =
+ * lane / 4 and t = lane % 4 a lane holds
  *
  *     a[0]: row g,     columns 2t, 2t + 1          b[0]: rows 2t, 2t + 1,         column g
  *     a[1]: row g + 8, columns 2t, 2t + 1          b[1]: rows 2t + 8, 2t + 9,     column g
@@ -234,8 +234,8 @@ __device__ __forceinline__ uint32_t movmatrix_transposed(uint32_t r)
  *     a[3]: row g + 8, columns 2t + 8, 2t + 9      d[0], d[1]: row g,     columns 2t, 2t + 1
  *                                                  d[2], d[3]: row g + 8, columns 2t, 2t + 1
  *
- * Two neighbouring D side by side have the layout of an A: what one product made can be packed to T
- * in place and multiplied again.
+ * Two D tiles side by side have the layout of one A. So a product's result can be packed to T in
+ * place and multiplied again.
  */
 #define PTX_MMA(TYPE)                                                                              \
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE                            \
@@ -257,8 +257,8 @@ __device__ __forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], co
 /* ---- arithmetic ---- */
 
 /*
- * 2 to the power x by the special function unit, relative error below 2^-22; -inf gives 0, and so
- * does a result below the smallest normal float (ex2.approx.ftz).
+ * Computes 2 to the power x in the special function unit, with a relative error below 2^-22. The
+ * result is 0 for -inf, and where it would be below the smallest normal float (ex2.approx.ftz).
  */
 __device__ __forceinline__ float exp2_approximate(float x)
 {
@@ -268,8 +268,8 @@ __device__ __forceinline__ float exp2_approximate(float x)
 }
 
 /*
- * x · factor, by an instruction that a predicate turns off where factor is 1: it keeps its place in
- * the schedule and saves its energy (@p mul.f32).
+ * Computes x · factor by an instruction that a predicate turns off where factor is 1. The
+ * instruction keeps its place in the schedule and saves its energy (@p mul.f32).
  */
 __device__ __forceinline__ float multiply_unless_one(float x, float factor)
 {
@@ -284,9 +284,9 @@ __device__ __forceinline__ float multiply_unless_one(float x, float factor)
 }
 
 /*
- * Ends a basic block, by a branch: ptxas orders instructions inside of basic blocks only, so what
- * stands behind this does not start before what stands above has started. never is false for all
- * sensible inputs, which the compiler must not know; where it is true, the thread only sleeps a
+ * Ends a basic block by a branch. ptxas orders instructions only within basic blocks, so nothing
+ * below this call starts before what is above it has started. `never` is false for all sensible
+ * inputs, but the compiler must not know that; where it is true, the thread only sleeps for a
  * moment.
  */
 __device__ __forceinline__ void scheduling_border(bool never)
@@ -299,11 +299,11 @@ __device__ __forceinline__ void scheduling_border(bool never)
 
 /*
  * An mbarrier is 8 bytes of shared memory, sm_90 in this use (mbarrier). It runs through phases. A
- * phase is over when `arrivals` threads have arrived and every byte that was announced has been
- * written; the barrier then starts the next phase by itself. Phases are told apart by their parity:
- * the first is 0, the next 1, then 0 again. Waiting for a parity returns once the phase of that
- * parity is over, so on a new barrier a wait for parity 1 returns at once: "the phase before the
- * first" counts as over.
+ * phase ends when `arrivals` threads have arrived and every announced byte has been written; the
+ * next phase then starts by itself. A phase's parity tells it from its neighbours: the first has 0,
+ * the next 1, then 0 again. Waiting for a parity returns once the phase of that parity is over, so
+ * on a new barrier a wait for parity 1 returns at once: "the phase before the first" counts as
+ * over.
  *
  *     mbarrier_init    by one thread, then mbarrier_init_fence() by it, then a barrier of the block
  *     mbarrier_arrive  one arrival; makes what this thread did before visible to those that wait
@@ -339,8 +339,8 @@ __device__ __forceinline__ void mbarrier_arrive_expect(uint64_t *barrier, int by
         : "memory");
 }
 
-/* Whether the phase is over; the hardware may suspend the thread for a while before it answers
- * no. */
+/* Returns whether the phase is over. The hardware may suspend the thread for a while before it
+ * answers no. */
 __device__ __forceinline__ bool mbarrier_try_wait(uint64_t *barrier, int parity)
 {
     uint32_t over;
@@ -362,9 +362,9 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t *barrier, int parity)
 /* ---- barriers among some warps of a block ---- */
 
 /*
- * Named barriers (bar.sync, bar.arrive): `barrier` is 1 .. 15 (0 is that of __syncthreads),
- * `threads` a multiple of 32. A barrier opens when that many threads have reached it, whichever of
- * the two functions they called; sync waits for the opening, arrive does not.
+ * Named barriers (bar.sync, bar.arrive) have numbers: `barrier` is 1 .. 15 (__syncthreads uses 0),
+ * and `threads` is a multiple of 32. A barrier opens when that many threads have reached it,
+ * whichever of the two functions they called; sync waits for the opening, arrive does not.
  */
 __device__ __forceinline__ void named_barrier_sync(int barrier, int threads)
 {
@@ -379,10 +379,10 @@ __device__ __forceinline__ void named_barrier_arrive(int barrier, int threads)
 /* ---- clusters: blocks that run together and reach into each other's shared memory ---- */
 
 /*
- * A launch may join neighbouring blocks to clusters, sm_90: up to 8, all of them running at the
- * same time (cudaLaunchKernelEx with cudaLaunchAttributeClusterDimension). A block's number in its
- * cluster, and how many blocks that has (%cluster_ctarank, %cluster_nctarank); 0 and 1 in a launch
- * without clusters.
+ * A launch may join neighbouring blocks into clusters of up to 8, sm_90, all of which run at the
+ * same time (cudaLaunchKernelEx with cudaLaunchAttributeClusterDimension). These return a block's
+ * number in its cluster and the number of blocks in the cluster (%cluster_ctarank,
+ * %cluster_nctarank); 0 and 1 in a launch without clusters.
  */
 __device__ __forceinline__ int cluster_rank(void)
 {
@@ -399,18 +399,18 @@ __device__ __forceinline__ int cluster_blocks(void)
 }
 
 /*
- * The barrier of the cluster, in two halves, sm_90 (barrier.cluster). Executed by whole warps.
- * Every thread of every block arrives once and then waits once; the wait ends when all threads of
- * the cluster that have not returned arrived. Between the two a thread may do anything that does
- * not depend on the others.
+ * The cluster's barrier has two halves, sm_90 (barrier.cluster). Whole warps execute it. Every
+ * thread of every block arrives once and then waits once; the wait ends when all threads of the
+ * cluster have arrived or returned. Between the two a thread may do anything that does not depend
+ * on the others.
  *
  *     cluster_arrive()           makes what this thread did visible to those that wait (.release)
  *     cluster_arrive_relaxed()   only says that this thread has come this far (.relaxed)
  *     cluster_wait()             (.acquire)
  *
  * The shared memory of another block may be accessed only after that block has begun and before it
- * ends: so there is a barrier before the first access, for which a relaxed arrival is enough, and
- * one after the last.
+ * ends. So there is a barrier before the first access, where a relaxed arrival is enough, and one
+ * after the last.
  */
 __device__ __forceinline__ void cluster_arrive(void)
 {
@@ -428,8 +428,8 @@ __device__ __forceinline__ void cluster_wait(void)
 }
 
 /*
- * The same place in the shared memory of the cluster's block `rank`, sm_90 (mapa). The result is an
- * address for the functions below and for no others in this file.
+ * Returns the address of the same place in the shared memory of the cluster's block `rank`, sm_90
+ * (mapa). It is for the functions below and for no others in this file.
  */
 __device__ __forceinline__ uint32_t cluster_address(uint32_t shared, int rank)
 {
@@ -438,7 +438,7 @@ __device__ __forceinline__ uint32_t cluster_address(uint32_t shared, int rank)
     return address;
 }
 
-/* Stores 8 or 16 bytes there, aligned to their size, sm_90 (st.shared::cluster). */
+/* Stores 8 or 16 bytes, aligned to their size, at such an address, sm_90 (st.shared::cluster). */
 __device__ __forceinline__ void cluster_store(uint32_t address, float2 value)
 {
     asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(value.x),
@@ -454,10 +454,10 @@ __device__ __forceinline__ void cluster_store(uint32_t address, float4 value)
 }
 
 /*
- * One arrival at an mbarrier there, sm_90 (mbarrier.arrive.shared::cluster). That block waits for
- * it with mbarrier_wait. It orders what the copy engine and wgmma do, which is what the ring of a
- * producer needs; for ordinary stores it would have to be .release.cluster, at the price of a fence
- * that takes longer than a block of keys.
+ * Arrives once at an mbarrier at such an address, sm_90 (mbarrier.arrive.shared::cluster). That
+ * block waits with mbarrier_wait. The arrival orders what the copy engine and wgmma do, which is
+ * enough for a producer's ring of tiles. Ordinary stores would need .release.cluster, whose fence
+ * takes longer than a block of keys.
  */
 __device__ __forceinline__ void cluster_mbarrier_arrive(uint32_t address)
 {
@@ -465,8 +465,9 @@ __device__ __forceinline__ void cluster_mbarrier_arrive(uint32_t address)
 }
 
 /*
- * Stores 4 bytes there, and then counts them on an mbarrier of the same block, whose waiters see
- * them, sm_90 (st.async). The block announces them by mbarrier_arrive_expect.
+ * Stores 4 bytes at such an address and then counts them on an mbarrier of the same block, sm_90
+ * (st.async). Threads that wait for the mbarrier see them. The block announces the bytes with
+ * mbarrier_arrive_expect.
  */
 __device__ __forceinline__ void cluster_store_async(uint32_t address, int value,
                                                     uint32_t barrier_address)
@@ -481,9 +482,9 @@ __device__ __forceinline__ void cluster_store_async(uint32_t address, int value,
 
 /*
  * The tensor memory accelerator (TMA) copies a box out of a three-dimensional array, sm_90
- * (cp.async.bulk.tensor). One thread starts it; a tensor map, made on the host (tensor_map.h),
- * describes array and box. x, y and z are the box's first column, row and matrix, which may lie
- * outside of the array: elements outside are read as zero and not written.
+ * (cp.async.bulk.tensor). One thread starts the copy. A tensor map, made on the host
+ * (tensor_map.h), describes the array and the box. x, y and z are the box's first column, row and
+ * matrix, which may lie outside the array: elements there are read as zero and not written.
  *
  * In shared memory the box lies row after row, 128 bytes a row, in a place aligned to 1024 bytes,
  * and SWIZZLED: in row r the eight 16-byte chunks are stored in the order chunk ^ (r % 8), so that
@@ -492,7 +493,7 @@ __device__ __forceinline__ void cluster_store_async(uint32_t address, int value,
  *     row 0     0 1 2 3 4 5 6 7          row 2     2 3 0 1 6 7 4 5
  *     row 1     1 0 3 2 5 4 7 6          row 3     3 2 1 0 7 6 5 4          ... row 8 as row 0
  *
- * A load ends by counting its bytes, those outside of the array too, on the mbarrier.
+ * A load ends by counting its bytes, including those outside the array, on the mbarrier.
  */
 __device__ __forceinline__ void tma_load(uint32_t shared, const CUtensorMap *map, int x, int y,
                                          int z, uint64_t *barrier)
@@ -504,9 +505,9 @@ __device__ __forceinline__ void tma_load(uint32_t shared, const CUtensorMap *map
 }
 
 /*
- * The same box into several blocks of the cluster, those whose rank's bit is set in `ranks`, by one
- * read of it (.multicast::cluster): to the same place in the shared memory of each, and its bytes
- * are counted on the mbarrier at the same place in each.
+ * Reads the box once and copies it into several blocks of the cluster, those whose rank's bit is
+ * set in `ranks` (.multicast::cluster). It arrives at the same place in the shared memory of each,
+ * and its bytes count on the mbarrier at the same place in each.
  */
 __device__ __forceinline__ void tma_load_multicast(uint32_t shared, const CUtensorMap *map, int x,
                                                    int y, int z, uint64_t *barrier, uint16_t ranks)
@@ -518,9 +519,9 @@ __device__ __forceinline__ void tma_load_multicast(uint32_t shared, const CUtens
 }
 
 /*
- * The way back. Stores are waited for in groups by the thread that started them:
- * tma_store_wait_read until at most PENDING groups still read shared memory, which may then be
- * overwritten; tma_store_wait until they are complete.
+ * Stores a box from shared memory to the array. The thread that started stores waits for them in
+ * groups: tma_store_wait_read waits until at most PENDING groups still read shared memory, which
+ * may then be overwritten; tma_store_wait waits until at most PENDING are incomplete.
  */
 __device__ __forceinline__ void tma_store(const CUtensorMap *map, int x, int y, int z,
                                           uint32_t shared)
@@ -549,16 +550,16 @@ __device__ __forceinline__ void tma_store_wait(void)
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-/* Brings a tensor map close before its first use (prefetch.tensormap). */
+/* Fetches a tensor map into the cache before its first use (prefetch.tensormap). */
 __device__ __forceinline__ void tma_prefetch_map(const CUtensorMap *map)
 {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
 /*
- * The copy engine and the tensor cores access shared memory through the asynchronous proxy. What
- * this thread stored by ordinary instructions, stmatrix among them, is visible there only after
- * this fence (fence.proxy.async).
+ * The copy engine and the tensor cores access shared memory through the asynchronous proxy. They
+ * see what this thread stored by ordinary instructions, including stmatrix, only after this fence
+ * (fence.proxy.async).
  */
 __device__ __forceinline__ void async_proxy_fence(void)
 {
@@ -568,23 +569,23 @@ __device__ __forceinline__ void async_proxy_fence(void)
 /* ---- matrix product by a warpgroup ---- */
 
 /*
- * Four warps, the first of them a multiple of four, multiply together, asynchronously, sm_90a
- * (wgmma.mma_async). D += A * B, or D = A * B when accumulate is 0; inputs of type T, float sums; A
- * is 64 x 16, B is 16 x N, D is 64 x N. Executed by all 128 threads. Warp w of the four holds the
- * 16 rows of D from 16w on, and of A when that is in registers. With g = lane / 4 and t = lane % 4,
- * element i of d is
+ * Four warps, the first of which has a number that is a multiple of four, multiply together and
+ * asynchronously, sm_90a (wgmma.mma_async). They compute D += A * B, or D = A * B when accumulate
+ * is 0, with inputs of type T and float sums; A is 64 x 16, B is 16 x N, D is 64 x N. All 128
+ * threads execute it. Warp w of the four holds rows 16w .. 16w + 15 of D, and of A when A is in
+ * registers. With g = lane / 4 and t = lane % 4, element i of d is
  *
  *     row 16w + g + 8 * ((i / 2) % 2),  column 8 * (i / 4) + 2t + i % 2
  *
- * that is, d[8k] .. d[8k + 7] are two D of mma_m16n8k16 side by side, columns 16k .. 16k + 15, and
- * the registers a[0] .. a[3] of 16 columns of A are laid out as there.
+ * That is, d[8k] .. d[8k + 7] are two D tiles of mma_m16n8k16 side by side, columns 16k .. 16k +
+ * 15, and the registers a[0] .. a[3] hold 16 columns of A in the layout of mma_m16n8k16.
  *
  * wgmma_shared takes A and B from shared memory, both with k along the row: A as 64 rows, B as N
- * rows (B transposed, as the keys of Q·Kᵀ lie). wgmma_registers takes A from registers and B
- * from shared memory with n along the row: 16 rows of N (B as it is, as the values of P·V lie).
+ * rows (B is transposed, like the keys of Q·Kᵀ). wgmma_registers takes A from registers and B from
+ * shared memory with n along the row: 16 rows of N (B is not transposed, like the values of P·V).
  * Both read shared memory through descriptors.
  *
- * The order of calls, by every thread of the warpgroup:
+ * Every thread of the warpgroup calls, in this order:
  *
  *     wgmma_fence()     before the first product, and again when registers of d or a were touched
  *     wgmma_...()       any number of products, also onto the same d
@@ -626,8 +627,8 @@ __device__ __forceinline__ void wgmma_hold(uint32_t (&a)[COUNT])
 }
 
 /*
- * A matrix descriptor: where a tile with 128-byte swizzled rows lies, as TMA leaves it (PTX ISA,
- * "Matrix Descriptor Format").
+ * A matrix descriptor says where a tile with 128-byte swizzled rows lies, as TMA leaves it (PTX
+ * ISA, "Matrix Descriptor Format").
  *
  *     bits 0-13     address / 16
  *     bits 16-29    leading byte offset / 16: with n along the row, from one 64-column panel to
@@ -636,8 +637,8 @@ __device__ __forceinline__ void wgmma_hold(uint32_t (&a)[COUNT])
  *     bits 62-63    1: 128-byte swizzle
  *
  * The panel starts at a multiple of 1024 bytes. The hardware applies the swizzle to the address
- * bits, so the descriptor of a part is that of the tile with the part's unswizzled byte offset
- * added, and that is wgmma_descriptor_at().
+ * bits. So the descriptor of a part of a tile is the tile's descriptor plus the part's unswizzled
+ * byte offset, which wgmma_descriptor_at() adds.
  */
 __device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t address, int leading_bytes,
                                                      int stride_bytes)
@@ -651,7 +652,7 @@ __device__ __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int
     return descriptor + (byte_offset >> 4);
 }
 
-/* The operands d[first] .. of an asm statement, which takes them only one by one. */
+/* An asm statement takes operands only one by one: these are d[first] and those after it. */
 #define PTX_FLOATS_8(d, first)                                                                     \
     "+f"(d[(first)]), "+f"(d[(first) + 1]), "+f"(d[(first) + 2]), "+f"(d[(first) + 3]),            \
         "+f"(d[(first) + 4]), "+f"(d[(first) + 5]), "+f"(d[(first) + 6]), "+f"(d[(first) + 7])
@@ -660,7 +661,7 @@ __device__ __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int
         PTX_FLOATS_8(d, (first) + 24)
 #define PTX_FLOATS_64(d, first) PTX_FLOATS_32(d, first), PTX_FLOATS_32(d, (first) + 32)
 
-/* Their names in the text of the instruction. */
+/* These are the operands' names in the text of the instruction. */
 #define PTX_D_32                                                                                   \
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                      \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -728,10 +729,9 @@ __device__ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_
 /* ---- registers moved between warpgroups ---- */
 
 /*
- * Gives registers back to the block's pool, or takes them from it (waiting until they are there),
- * so that this warpgroup has REGISTERS per thread from here on, a multiple of 8 from 24 to 256;
- * sm_90a (setmaxnreg). Executed by all warps of the warpgroup. The pool is what the block got at
- * launch.
+ * Gives registers back to the block's pool, or takes them from it and waits until they are there.
+ * From here on this warpgroup has REGISTERS per thread, a multiple of 8 from 24 to 256; sm_90a
+ * (setmaxnreg). All warps of the warpgroup execute it. The pool is what the block got at launch.
  */
 template <int REGISTERS>
 __device__ __forceinline__ void registers_decrease(void)
