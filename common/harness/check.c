@@ -9,7 +9,8 @@ static bool is_wide(enum tensor_type type)
     return tensor_element_bytes(type) == sizeof(uint32_t);
 }
 
-/* The highest bit of a mantissa is clear in a signalling NaN; here it stands for the type. */
+/* A NaN is quiet when the highest bit of its mantissa is set. Which bit that is depends on the
+ * type. */
 static uint32_t quiet_bit(enum tensor_type type)
 {
     static const uint32_t bit[TENSOR_TYPES] = {
@@ -48,7 +49,7 @@ bool check_comes_from(const void *data, enum tensor_type type, size_t index, int
 {
     static const uint32_t sign[TENSOR_TYPES] = {
         [TENSOR_F32] = 0x80000000, [TENSOR_F16] = 0x80008000, [TENSOR_BF16] = 0x80008000};
-    /* 0x7fff throughout, as the CPU backend fills it. */
+    /* Every 16-bit half is 0x7fff, as the CPU backend fills shared memory. */
     static const uint32_t shared[TENSOR_TYPES] = {
         [TENSOR_F32] = 0x7fff7fff, [TENSOR_F16] = 0x7fff7fff, [TENSOR_BF16] = 0x7fff7fff};
     if (type == TENSOR_I32)
@@ -82,7 +83,7 @@ void check_compare(struct comparison *comparison, const struct tensor *tensor, c
     for (size_t i = 0; i < count; i++) {
         const double out = tensor_element(data, tensor->type, first + i);
         const double error = element_error(out, value[i], scale[i]);
-        if (!(error <= comparison->error)) /* also when it is NaN */
+        if (!(error <= comparison->error)) /* true for a NaN as well */
             comparison->error = error;
         if (!(error <= comparison->bound) && !comparison->wrong) {
             comparison->wrong = true;

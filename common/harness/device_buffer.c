@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Wide enough to catch a ragged tile that is stored whole. */
+/* The guard is wide enough to catch a ragged tile that is stored whole. */
 enum { GUARD_BYTES = 16384, GUARD_PATTERN = 0x7e, ALIGNMENT = 256 };
 
 static size_t front_bytes(const struct device_buffer *buffer)
@@ -42,9 +42,9 @@ void device_buffer_destroy(struct device_buffer *buffer)
     *buffer = (struct device_buffer){0};
 }
 
-/* A piece from the host, and then what is filled is copied to what is not, twice as much each
- * time. The host does not wait for copies within the device, and neither do the streams of kernels,
- * so the end waits. */
+/* The host uploads one piece. Then the filled part is copied to the rest, doubling each time. The
+ * host does not wait for copies within the device, and neither do the streams of kernels, so the
+ * function waits at the end. */
 cudaError_t device_buffer_poison(const struct device_buffer *buffer, uint32_t word)
 {
     uint32_t piece[16384];
@@ -75,7 +75,7 @@ cudaError_t device_buffer_download(const struct device_buffer *buffer, void *hos
                              : cudaSuccess;
 }
 
-/* The first byte is the pattern, and each is the same as the next: memcmp() is fast. */
+/* The first byte must be the pattern, and each byte equal to the next: memcmp() is fast. */
 static bool intact(const unsigned char *guard, size_t bytes)
 {
     return guard[0] == GUARD_PATTERN && memcmp(guard, guard + 1, bytes - 1) == 0;

@@ -1,9 +1,9 @@
 /*
- * Guarded, poisoned device memory.
+ * Device memory is guarded and poisoned.
  *
- * Guard zones on both sides of the data hold a pattern that a write beyond either end destroys and
- * that, read as float, is a huge number no result survives. Poison is a word that the caller
- * chooses, again and again: check_poison() makes NaNs whose bits no kernel computes.
+ * Guard zones on both sides of the data hold a pattern that a write beyond either end destroys.
+ * Read as float, the pattern is a huge number that shows in any result. The caller chooses the
+ * poison, a word, anew before each run: check_poison() makes NaNs whose bits no kernel computes.
  */
 #ifndef COMMON_DEVICE_BUFFER_H
 #define COMMON_DEVICE_BUFFER_H
@@ -20,10 +20,10 @@ struct device_buffer {
 };
 
 /*
- * Allocates `bytes` bytes of device memory, undefined, between two guards that hold their pattern.
- * data is `offset` bytes past a multiple of 256, to prove that a kernel needs no more alignment
- * than it asks for. Returns CUDA's error (cudaErrorMemoryAllocation, ...), and then *buffer is
- * empty.
+ * Allocates `bytes` bytes of uninitialised device memory between two guards that hold their
+ * pattern. data is `offset` bytes past a multiple of 256, to prove that a kernel needs no more
+ * alignment than it asks for. On failure returns CUDA's error (cudaErrorMemoryAllocation, ...) and
+ * leaves *buffer empty.
  */
 cudaError_t device_buffer_create(struct device_buffer *buffer, size_t bytes, size_t offset);
 
@@ -38,9 +38,9 @@ cudaError_t device_buffer_upload(const struct device_buffer *buffer, const void 
 cudaError_t device_buffer_download(const struct device_buffer *buffer, void *host);
 
 /*
- * Checks both guards. False when a byte changed, and then *distance says how far it is from the
- * data: -1 is the byte just before it, 0 the byte just past its end. A CUDA error also gives false,
- * with *distance = 0 and *status set.
+ * Checks both guards. Returns false when a byte changed, and then *distance says how far that byte
+ * is from the data: -1 is the byte just before the data, 0 the byte just past its end. A CUDA error
+ * also gives false, with *distance = 0 and *status set.
  */
 bool device_buffer_guards_intact(const struct device_buffer *buffer, long long *distance,
                                  cudaError_t *status);

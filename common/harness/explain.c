@@ -6,18 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Multiply-adds that one search may take, a few tenths of a second's worth. */
+/* One search may take this many multiply-adds: a few tenths of a second. */
 static const double AFFORDABLE = 1e8;
 
-/* Wrong rows that a mistake is tried on; elements of an output that is searched for rows and
- * columns that changed places, and of the largest that is looked at; elements that a mistake must
- * explain. */
+/* TRIED_ROWS limits the wrong rows that a mistake is tried on. SEARCHED limits the elements of an
+ * output that is searched for exchanged rows and columns, LARGEST those of any output that is
+ * explained. FEWEST is how many elements a mistake must explain. */
 enum { TRIED_ROWS = 48, SEARCHED = 1 << 20, LARGEST = 1 << 26, FEWEST = 3 };
 
-/* What became of an element. */
+/* The state says what became of an element. */
 enum state { RIGHT, UNCHECKED, WRONG, NOT_A_NUMBER, UNWRITTEN };
 
-/* An output that has wrong elements, with what it should be. */
+/* struct view is an output that has wrong elements, with what it should be. */
 struct view {
     const struct outputs *outputs;
     const struct mistakes *mistakes;
@@ -26,7 +26,7 @@ struct view {
     double bound;
     int index;
     size_t rows, cols;
-    double *value, *scale; /* [rows, cols], of the checked rows */
+    double *value, *scale; /* [checked rows, cols] */
     unsigned char *state;  /* [rows, cols] */
     bool whole;            /* every row is checked */
     size_t wrong, nan, unwritten;
@@ -49,8 +49,8 @@ static bool bad(const struct view *view, size_t row, size_t col)
     return view->state[at(view, row, col)] > UNCHECKED;
 }
 
-/* Whether an element is what a mistake would have made of it. Wider than the check: the mistake's
- * own rounding is measured with the scale of the right value. */
+/* Returns whether an element is what a mistake would have made of it. The bound is wider than the
+ * check's: the mistake's own rounding is measured with the scale of the right value. */
 static bool alike(const struct view *view, size_t row, size_t col, double expected)
 {
     const double is = out(view, row, col);
@@ -59,14 +59,15 @@ static bool alike(const struct view *view, size_t row, size_t col, double expect
     return fabs(is - expected) <= rounding + own;
 }
 
-/* What speaks for a mistake: elements that it explains, how far they are from what it makes of
- * them, and how far from what they should be. */
+/* The evidence for a mistake: how many elements it explains, how far they are from what it makes of
+ * them, and how far from the right values. */
 struct evidence {
     size_t found;
     double left, wrong;
 };
 
-/* Adds an element; false when it is not what the mistake would have made of it. */
+/* Adds an element to the evidence. Returns false when it is not what the mistake would have made of
+ * it. */
 static bool fits(const struct view *view, size_t row, size_t col, double expected,
                  struct evidence *evidence)
 {
@@ -80,8 +81,8 @@ static bool fits(const struct view *view, size_t row, size_t col, double expecte
     return true;
 }
 
-/* Elements that are just outside of the bound are close to many mistakes: the right one leaves
- * little. */
+/* Elements just outside the bound are close to many mistakes. The right mistake leaves a much
+ * smaller distance. */
 static bool convincing(const struct evidence *evidence)
 {
     return evidence->found >= FEWEST && evidence->left <= 0.1 * evidence->wrong;
@@ -123,7 +124,7 @@ static void close_view(struct view *view)
     free(view->bad_col);
 }
 
-/* False where the output is too large. */
+/* Returns false where the output is too large. */
 static bool open_view(struct view *view, const struct outputs *outputs, int t)
 {
     const struct tensor *tensor = &outputs->tensors[t];
@@ -173,7 +174,8 @@ static bool open_view(struct view *view, const struct outputs *outputs, int t)
     return true;
 }
 
-/* Heads of a batch entry and rows of a head; 1 and all rows where the output is one matrix. */
+/* Returns the heads of a batch entry, and sets *rows to the rows of a head. An output that is one
+ * matrix is one head with all rows. */
 static size_t heads_of(const struct view *view, size_t *rows)
 {
     const size_t *shape = view->tensor->shape;
@@ -191,7 +193,8 @@ static size_t head_rows(const struct view *view)
 
 /* ---- Where ---- */
 
-/* "rows 3-7, 12", "every 4th row from 3", "all 33 rows", "11 of 33 rows (0, 2, 3, 7, ...)". */
+/* Writes a set as "rows 3-7, 12", "every 4th row from 3", "all 33 rows" or "11 of 33 rows (0, 2, 3,
+ * 7, ...)". */
 static void describe_set(char *text, size_t bytes, const bool *member, size_t count,
                          const char *name)
 {
@@ -241,8 +244,8 @@ static void describe_set(char *text, size_t bytes, const bool *member, size_t co
     }
 }
 
-/* " of head 1" where there are several heads and not all are wrong alike; rows are then the head's
- * own. */
+/* Adds " of head 1" where there are several heads whose wrong rows differ. Rows are then counted
+ * within the head. */
 static void describe_rows(const struct view *view, char *text, size_t bytes)
 {
     const size_t length = head_rows(view), heads = length > 0 ? view->rows / length : 1;
@@ -262,7 +265,8 @@ static void describe_rows(const struct view *view, char *text, size_t bytes)
     free(of_head);
 }
 
-/* The widest tile that the wrong elements fill, each tile wholly: 0 when there is none. */
+/* Returns the size of the largest tiles of which each is wholly wrong or wholly right; 0 when there
+ * are none. */
 static size_t tile_of(const struct view *view)
 {
     for (size_t T = 128; T >= 8; T /= 2) {
@@ -321,7 +325,7 @@ static void describe_place(const struct view *view, char *text, size_t bytes)
         append(text, bytes, ", but not all of these");
 }
 
-/* A character for each piece of the output, at most 64 across and 10 down. */
+/* Draws a character for each piece of the output, at most 64 across and 10 down. */
 static void draw(const struct view *view, char *text, size_t bytes)
 {
     enum { ACROSS = 64, DOWN = 10 };
@@ -367,7 +371,7 @@ static void list_elements(const struct view *view, char *text, size_t bytes)
             continue;
         append(text, bytes, "%zu%c", next - first, mark[view->state[first]]);
     }
-    if (strlen(text) + 1 == bytes) /* cut off */
+    if (strlen(text) + 1 == bytes) /* the text was cut off */
         text[0] = '\0';
 }
 
@@ -383,7 +387,7 @@ static bool explained(struct explanation *explanation, const char *name, const c
     return true;
 }
 
-/* Where the NaN of an element comes from: "" when arithmetic made it. */
+/* Says where the NaN of an element comes from: "" when arithmetic made it. */
 static bool not_a_number(const struct view *view, struct explanation *explanation)
 {
     if (view->nan == 0)
@@ -427,7 +431,7 @@ static bool zeros(const struct view *view, struct explanation *explanation)
                      "kept out of the sum; e^x is 0 when x is below -104");
 }
 
-/* Of a matrix that was written as if it had as many columns as it has rows: of each head. */
+/* Finds a matrix (each head's) that was written as if it had as many columns as it has rows. */
 static bool all_transposed(const struct view *view)
 {
     struct evidence evidence = {0};
@@ -457,7 +461,8 @@ static bool transposed(const struct view *view, struct explanation *explanation)
                      view->tensor->name);
 }
 
-/* An element holds what belongs so many rows and columns, or so many elements, further on. */
+/* With a shift, each element holds what belongs so many rows and columns, or so many elements,
+ * further on. */
 struct shift {
     int rows, columns, elements;
     const char *what;
@@ -469,10 +474,10 @@ static bool from_shifted(const struct view *view, const struct shift *shift, siz
     const size_t index = at(view, *row, *col) + (size_t)shift->elements;
     *row = shift->elements ? index / view->cols : *row + (size_t)shift->rows;
     *col = shift->elements ? index % view->cols : *col + (size_t)shift->columns;
-    return *row < view->rows && *col < view->cols; /* one before 0 is very large */
+    return *row < view->rows && *col < view->cols; /* a negative number wraps to a very large one */
 }
 
-/* What comes from outside may be anything. */
+/* An element from outside the matrix may be anything. */
 static bool all_but_the_edge(const struct view *view, const struct shift *shift)
 {
     struct evidence evidence = {0};
@@ -511,8 +516,9 @@ static bool shifted(const struct view *view, struct explanation *explanation)
     return false;
 }
 
-/* The row (or column, `down` being false) of the right output that line `line` holds; `count` when
- * there is none. A line of zeros may come from past an edge: `line` itself. */
+/* Returns the row (or column, if `down` is false) of the right output that line `line` holds;
+ * `count` when there is none. A line of zeros may come from past an edge: then it returns
+ * `line`. */
 static size_t line_held(const struct view *view, bool down, size_t line, size_t count)
 {
     const size_t length = down ? view->cols : view->rows;
@@ -522,7 +528,7 @@ static size_t line_held(const struct view *view, bool down, size_t line, size_t 
     if (zero)
         return line;
     for (size_t n = 0; n <= count; n++) {
-        const size_t other = n == 0 ? line : n - 1; /* itself first: it may be hardly wrong */
+        const size_t other = n == 0 ? line : n - 1; /* `line` comes first: it may be hardly wrong */
         size_t i = 0;
         while (i < length && (down ? alike(view, line, i, view->value[at(view, other, i)])
                                    : alike(view, i, line, view->value[at(view, i, other)])))
@@ -533,7 +539,7 @@ static size_t line_held(const struct view *view, bool down, size_t line, size_t 
     return count;
 }
 
-/* Every wrong row (or column) holds what belongs into another. */
+/* Finds outputs in which every wrong row (or column) holds what belongs in another. */
 static bool lines_swapped(const struct view *view, bool down, struct explanation *explanation)
 {
     const size_t count = down ? view->rows : view->cols;
@@ -566,7 +572,8 @@ static bool swapped(const struct view *view, struct explanation *explanation)
     return lines_swapped(view, true, explanation) || lines_swapped(view, false, explanation);
 }
 
-/* The wrong rows that a mistake is tried on, spread evenly; the first and the last among them. */
+/* Chooses wrong rows to try mistakes on. They are spread evenly and include the first and the
+ * last. */
 static size_t choose(const struct view *view, size_t chosen[TRIED_ROWS])
 {
     size_t seen = 0, count = 0;
@@ -582,7 +589,7 @@ static size_t choose(const struct view *view, size_t chosen[TRIED_ROWS])
     return count;
 }
 
-/* A row is these values, what is right of it included. */
+/* Returns whether a row holds these values, including where it is right. */
 static bool row_is(const struct view *view, size_t row, const double *value,
                    struct evidence *evidence)
 {
@@ -593,8 +600,8 @@ static bool row_is(const struct view *view, size_t row, const double *value,
     return true;
 }
 
-/* Whether a mistake explains the rows that are tried; where it is null, whether sums of the terms
- * begin .. end - 1 alone do. */
+/* Returns whether a mistake explains the rows that are tried. A null mistake stands for sums of the
+ * terms begin .. end - 1 alone. */
 static bool made_by(const struct view *view, const struct mistake *mistake, size_t begin,
                     size_t end, double *value)
 {
@@ -622,7 +629,7 @@ static bool known_mistake(const struct view *view, struct explanation *explanati
     return false;
 }
 
-/* The sum leaves terms out at its end or at its beginning. */
+/* Finds sums that leave out terms at their end or at their beginning. */
 static bool partial_sum(const struct view *view, struct explanation *explanation, double *value)
 {
     enum { STEP = 8 };
@@ -630,7 +637,7 @@ static bool partial_sum(const struct view *view, struct explanation *explanation
     const double affordable = AFFORDABLE / outputs->problem->reference_cost(outputs->sizes);
     const size_t terms = view->mistakes->terms(outputs->sizes);
     const char *term = view->mistakes->term;
-    size_t step = 1; /* of the ends that are tried; those next to the last are tried one by one */
+    size_t step = 1; /* between the ends that are tried; 1 close to the last */
     while ((double)terms / (double)step > affordable && step < terms)
         step *= 2;
     for (size_t n = terms; n-- > 1;) {
@@ -675,8 +682,8 @@ static const char *constant_named(double factor)
     return "";
 }
 
-/* The factor that turns a row of the right output into what it is; NAN when it is not one
- * factor. */
+/* Returns the factor that turns a row of the right output into this one; NAN when no single factor
+ * does. */
 static double row_factor(const struct view *view, size_t row, struct evidence *evidence)
 {
     double factor = NAN;
@@ -691,7 +698,7 @@ static double row_factor(const struct view *view, size_t row, struct evidence *e
     return factor;
 }
 
-/* A factor for all, or one for each row. */
+/* Finds one factor for all rows, or one for each. */
 static bool factor(const struct view *view, struct explanation *explanation)
 {
     double first = NAN, second = NAN;
@@ -728,7 +735,8 @@ static bool factor(const struct view *view, struct explanation *explanation)
                      first, second);
 }
 
-/* Where a set begins that is nothing but the rest behind whole tiles; 0 when it is not. */
+/* Returns where the partial last tile begins, for the widest tile whose partial one holds the whole
+ * set; 0 when there is none. */
 static size_t rest(const bool *member, size_t count)
 {
     size_t first = 0;
@@ -795,7 +803,7 @@ static bool first_head(const struct view *view, struct explanation *explanation)
     return false;
 }
 
-/* Without mistakes of the problem's own, what shows in any output is still looked for. */
+/* A problem without a list of mistakes still gets those that show in any output. */
 static void find(const struct view *view, struct explanation *explanation)
 {
     double *value = malloc((view->cols + 1) * sizeof *value);

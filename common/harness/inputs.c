@@ -26,8 +26,8 @@ bool input_kind_find(const char *name, enum input_kind *kind)
     return false;
 }
 
-/* The finaliser of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
- * 2014). */
+/* This is the finaliser of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
+ * Generators, 2014). */
 static uint64_t mix(uint64_t z)
 {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -50,7 +50,7 @@ double input_normal(uint64_t seed, uint64_t stream, uint64_t index)
 {
     const double two_pi = 6.283185307179586;
     uint64_t bits = input_bits(seed, stream, index);
-    double radius = ((double)(bits >> 32) + 0.5) * 0x1p-32; /* in (0, 1): its logarithm is finite */
+    double radius = ((double)(bits >> 32) + 0.5) * 0x1p-32; /* not 0: its logarithm is finite */
     double angle = (double)(bits & 0xffffffffu) * 0x1p-32;
     return sqrt(-2.0 * log(radius)) * cos(two_pi * angle);
 }

@@ -32,7 +32,7 @@ const void *step_rows(const struct step *step, const struct problem *problem)
         count += ladder->problem == problem ? rows_of(ladder) : 0;
     char *const rows = calloc(count + 1, problem->row_bytes);
     if (table == NULL || rows == NULL)
-        abort(); /* not even a few kilobytes are left */
+        abort(); /* there are not even a few kilobytes left */
     for (const struct ladder *ladder = step->ladders; ladder->name; ladder++) {
         if (ladder->problem != problem)
             continue;

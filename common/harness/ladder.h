@@ -1,4 +1,4 @@
-/* A step and its ladders. */
+/* A step has ladders, and a ladder has kernels. */
 #ifndef COMMON_LADDER_H
 #define COMMON_LADDER_H
 
@@ -8,31 +8,33 @@
 extern "C" {
 #endif
 
-/* Kernels that a person climbs in one go. The core ladder lies in the step's folder, every other in
- * a folder of its name. */
+/* A reader climbs the kernels of a ladder one after another. The core ladder is in the step's
+ * folder, every other ladder in a folder of its name. */
 struct ladder {
     const char *name;
     const struct problem *problem;
-    const void *rows; /* of the problem's kernels, in reading order; the last one's name is null */
+    const void *rows; /* the problem's kernels in reading order; the last row's name is null */
 };
 
 enum { MAX_LADDERS = 6 };
 
 struct step {
-    const char *name;                       /* of its folder */
+    const char *name;                       /* the folder's name */
     struct ladder ladders[MAX_LADDERS + 1]; /* core first; a null name ends them */
 };
 
 /*
- * The rows of a step's ladders that have this problem, in one table; each row knows its ladder. The
- * table is made once for each problem and stays.
+ * Returns the rows of a step's ladders that have this problem, in one table. Each row knows its
+ * ladder. The table is made once for each problem and stays.
  */
 const void *step_rows(const struct step *step, const struct problem *problem);
 
-/* Whether the kernel is of the ladder with this name; of any, if it is null. */
+/* Returns whether the kernel is on the ladder with this name; true for any kernel if the name is
+ * null. */
 bool kernel_on_ladder(const struct kernel *kernel, const char *ladder);
 
-/* "limit/07_warp_tile.cu": the kernel's file in the step's folder. It lasts until the next call. */
+/* Returns the kernel's file in the step's folder, such as "limit/07_warp_tile.cu". The string lasts
+ * until the next call. */
 const char *kernel_path(const struct kernel *kernel);
 
 #ifdef __cplusplus

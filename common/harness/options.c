@@ -11,7 +11,7 @@
 
 enum { MAX_REPEAT = 100000, MAX_ARGUMENT_NAMES = 512 };
 
-/* Keys of the options that every step has; the problem's sizes follow from FIRST_SIZE_KEY on. */
+/* Every step has these options. The problem's sizes have keys from FIRST_SIZE_KEY on. */
 enum option_key {
     HELP_KEY = 256,
     KERNEL_KEY,
@@ -72,7 +72,7 @@ bool request_wants(const struct request *request, size_t index)
            (!request->any_selected || request->selected[index]);
 }
 
-/* Appends ", name" to a list of what would have been allowed. */
+/* Appends ", name" to a list of allowed names. */
 static void append_name(char *names, const char *name)
 {
     const size_t used = strlen(names);
@@ -117,7 +117,7 @@ static error_t select_inputs(struct request *request, const char *name)
     return complain(request, "--inputs is '%s'; it must be one of %s", name, names);
 }
 
-/* The index of one of the allowed choices. */
+/* Selects a choice by name, if it is allowed, and stores its index. */
 static error_t select_choice(struct request *request, int index, const char *name)
 {
     const struct size_option *size = &request->options[index];
@@ -194,7 +194,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     }
 }
 
-/* Defaults that suit the backend: small where every access is watched, large on a GPU. */
+/* Sets defaults that suit the backend: small where every access is watched, large on a GPU. */
 static void set_defaults(struct request *request)
 {
     const bool device = strcmp(backend_name(), "gpu") == 0;
@@ -211,7 +211,7 @@ static void set_defaults(struct request *request)
     request->repeat = device ? 20 : 3;
 }
 
-/* What the last argument that argp looked at should have been. */
+/* Says what the last argument that argp looked at should have been. */
 static void complain_of_option(struct request *request, const struct argp_option *options,
                                const char *argument)
 {
@@ -308,7 +308,7 @@ bool options_parse(struct request *request, const struct step *step, int argc, c
     if (error && request->complaint[0] == '\0') {
         int wrong = next > 1 && next <= argc ? next - 1 : argc - 1;
         while (wrong > 1 && argv[wrong][0] != '-')
-            wrong--; /* past the value that would have been the option's */
+            wrong--; /* step back from a value to its option */
         complain_of_option(request, options, argv[wrong]);
     }
     if (!error && request->help)

@@ -15,7 +15,8 @@ bool output_is_open(void)
 
 bool output_arrived(FILE *stream)
 {
-    /* After an earlier error errno may be another's: only what this flush says is sure. */
+    /* errno is certain only when this flush failed: after an earlier error another call may have
+     * changed it. */
     const bool flushed = fflush(stream) == 0;
     if (flushed && !ferror(stream))
         return true;

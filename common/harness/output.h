@@ -1,6 +1,6 @@
 /*
- * A report that cannot be read is a failure: what a program says to have printed must have
- * arrived, on a disk that may be full or at the other end of a pipe.
+ * A report that cannot be read is a failure: everything that a program prints must arrive, even
+ * when the disk is full or the other end of a pipe is closed.
  */
 #ifndef COMMON_OUTPUT_H
 #define COMMON_OUTPUT_H
@@ -13,12 +13,13 @@ extern "C" {
 #endif
 
 /*
- * False, with a message on stderr, when the program was started with a closed standard output. Ask
- * before anything is opened: the next file would get its descriptor, and then the report.
+ * Returns false, with a message on stderr, when the program was started with a closed standard
+ * output. Call it before opening anything: the next file would get the descriptor of standard
+ * output, and then the report.
  */
 bool output_is_open(void);
 
-/* False, with a message on stderr, when something written to the stream did not arrive. */
+/* Returns false, with a message on stderr, when something written to the stream did not arrive. */
 bool output_arrived(FILE *stream);
 
 #ifdef __cplusplus

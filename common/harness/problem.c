@@ -29,7 +29,8 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-/* A half is a float with 3 bits less of exponent, 13 less of fraction; its bias differs by 112. */
+/* A half has 3 bits less of exponent and 13 less of fraction than a float; the biases differ by
+ * 112. */
 static double half_value(uint16_t bits)
 {
     const float value = float_of((bits & 0x7fffu) << 13) * 0x1p112f;
@@ -73,8 +74,8 @@ void tensor_elements(double *value, const void *data, enum tensor_type type, siz
     }
 }
 
-/* The nearest value of a 16-bit type by its bits. `stored` bits of fraction are kept; normal
- * numbers begin at 2^lowest. */
+/* Returns the bits of the nearest value of a 16-bit type. It keeps `stored` bits of fraction;
+ * normal numbers begin at 2^lowest. */
 static uint16_t bits_of(double x, int stored, int lowest)
 {
     const double magnitude = fabs(x);
@@ -86,7 +87,8 @@ static uint16_t bits_of(double x, int stored, int lowest)
     } else if (magnitude >= ldexp(1.0, 2 - lowest)) {
         bits = infinity;
     } else {
-        /* A significand that is rounded up to the next power of two carries into the exponent. */
+        /* Where rounding carries a significand to the next power of two, the carry goes into the
+         * exponent. */
         const int exponent = magnitude < ldexp(1.0, lowest) ? lowest : ilogb(magnitude);
         bits = ((unsigned)(exponent - lowest) << stored) +
                (unsigned)nearbyint(ldexp(magnitude, stored - exponent));

@@ -1,8 +1,9 @@
 /*
- * One clear message beside an error code.
+ * Every refusal has an error code and one clear message.
  *
- * CUDA's error codes say what kind of thing went wrong, not which argument, which value and what
- * would be allowed. Argument checks say it with refuse(); the caller reads it with refusal().
+ * CUDA's error codes say what kind of thing went wrong, but not which argument, which value, and
+ * what would be allowed. Argument checks say that with refuse(); the caller reads it with
+ * refusal().
  */
 #ifndef COMMON_REFUSAL_H
 #define COMMON_REFUSAL_H
@@ -22,41 +23,42 @@ extern "C" {
 cudaError_t refuse(cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The message of this thread's last refuse(); the empty string after refusal_clear() or before
+/* Returns the message of this thread's last refuse(). It is empty after refusal_clear() or before
  * any. */
 const char *refusal(void);
 void refusal_clear(void);
 
 /*
- * cudaSuccess when the current device can run the kernel, or the kernel falls back to one that it
- * can; otherwise cudaErrorNotSupported and "needs sm_80 (this device is sm_75)".
+ * Returns cudaSuccess when the current device can run the kernel, or the kernel falls back to one
+ * that the device can run; otherwise cudaErrorNotSupported and "needs sm_80 (this device is
+ * sm_75)".
  */
 cudaError_t require_device(const struct kernel *kernel);
 
-/* The largest size of any problem: a tile that begins inside a matrix must end at a coordinate that
- * still fits an int. */
+/* No size of a problem is larger: a tile that begins inside a matrix must end at a coordinate that
+ * still fits in an int. */
 enum { MAX_EXTENT = INT_MAX - 1023 };
 
-/* cudaSuccess for 0 .. MAX_EXTENT; otherwise cudaErrorInvalidValue and a message that names the
- * argument. */
+/* Returns cudaSuccess for 0 .. MAX_EXTENT; otherwise cudaErrorInvalidValue and a message that names
+ * the argument. */
 cudaError_t require_size(const char *name, int size);
 
-/* cudaSuccess when one grid can have that many blocks along x; otherwise cudaErrorInvalidValue and
- * a message. */
+/* Returns cudaSuccess when one grid can have that many blocks along x; otherwise
+ * cudaErrorInvalidValue and a message. */
 cudaError_t require_blocks(size_t blocks);
 
-/* cudaSuccess when a block of the current device can have so much shared memory; otherwise
- * cudaErrorNotSupported and a message, or CUDA's error. */
+/* Returns cudaSuccess when a block of the current device can have this much shared memory;
+ * otherwise cudaErrorNotSupported and a message, or CUDA's error. */
 cudaError_t require_shared(size_t bytes);
 
 /*
- * cudaSuccess when `pointer` is aligned to `alignment` bytes and, unless bytes is 0, not null;
- * otherwise cudaErrorInvalidValue and a message that names the argument.
+ * Returns cudaSuccess when `pointer` is aligned to `alignment` bytes and, unless bytes is 0, not
+ * null; otherwise cudaErrorInvalidValue and a message that names the argument.
  */
 cudaError_t require_pointer(const char *name, const void *pointer, size_t bytes, size_t alignment);
 
-/* cudaSuccess when the two ranges share no byte; otherwise cudaErrorInvalidValue and a message
- * that names both. */
+/* Returns cudaSuccess when the two ranges share no byte; otherwise cudaErrorInvalidValue and a
+ * message that names both. */
 cudaError_t require_disjoint(const char *name_a, const void *a, size_t bytes_a, const char *name_b,
                              const void *b, size_t bytes_b);
 

@@ -17,7 +17,7 @@ static const char *status_name(enum verdict_status status)
     return names[status];
 }
 
-/* A size as the command line has it: a number, or a choice's name between `quote`s. */
+/* Prints a size as on the command line: a number, or a choice's name between `quote`s. */
 static void print_size(const struct request *request, int index, const char *quote)
 {
     const struct size_option *size = &request->options[index];
@@ -59,14 +59,14 @@ enum notation { COUNT, RATIO, SCIENTIFIC };
 
 enum { WIDE = 99 };
 
-/* A column of numbers. */
+/* The table has columns of numbers. */
 struct column {
-    const char *title[2]; /* its two lines */
-    /* 0 for what is always shown. Of the others the largest goes first when the page is too narrow;
-     * WIDE ones are shown only when asked for. */
+    const char *title[2]; /* the title's two lines */
+    /* A column of rank 0 is always shown. Of the others, the largest rank goes first when the page
+     * is too narrow. WIDE columns are shown only on request. */
     int rank;
     enum notation notation;
-    bool predicted; /* the column before holds what this one should be */
+    bool predicted; /* the column before holds the number that this one should have */
 };
 
 /* The lessons' tables have the same titles and notation (docs/make/lessons.py). */
@@ -93,7 +93,7 @@ static const struct column columns[COLUMNS] = {
     [FLOP_PER_BYTE] = {{"FLOP per", "byte"}, 10, RATIO, false},
 };
 
-/* A row's numbers, NAN for what is not known; `before` are those of the row before, or null. */
+/* Evaluates a row's numbers, NAN for what is not known. `before` is the row before, or null. */
 static void evaluate(double value[COLUMNS], const double *before, const struct request *request,
                      const struct result *result)
 {
@@ -126,7 +126,7 @@ static void evaluate(double value[COLUMNS], const double *before, const struct r
         value[ATOMICS] = (double)c->atomics;
         value[FLOP_PER_BYTE] = flops / value[BYTES];
     }
-    if (before) { /* by the formulas where nothing is counted */
+    if (before) { /* from the formulas where nothing is counted */
         const int loads = result->counted ? LOADS : PREDICTED_LOADS;
         const int bytes = result->counted ? BYTES : PREDICTED_BYTES;
         value[FASTER] = before[MILLISECONDS] / value[MILLISECONDS];
@@ -140,7 +140,7 @@ static int larger(int a, int b)
     return a > b ? a : b;
 }
 
-/* Characters of a UTF-8 text. */
+/* Counts the characters of a UTF-8 text. */
 static int width(const char *text)
 {
     int characters = 0;
@@ -154,7 +154,7 @@ static void print_right(const char *text, int columns_wide)
     printf("%*s%s", columns_wide - width(text), "", text);
 }
 
-/* A whole number with separators of thousands. */
+/* Writes a whole number with a separator between thousands. */
 static void write_count(char *text, double value)
 {
     char digits[CELL];
@@ -168,7 +168,7 @@ static void write_count(char *text, double value)
     text[used] = '\0';
 }
 
-/* Three digits, more where they stand before the point. */
+/* Writes three significant digits, or all that are before the point. */
 static void write_ratio(char *text, double value)
 {
     if (value >= 99.95)
@@ -198,14 +198,15 @@ static void write_cell(char text[CELL], const double value[COLUMNS], int column)
         sprintf(text, "%.2e", value[column]);
 }
 
-/* The table's cells, and how wide each column is; 0 where it is not shown. */
+/* A grid has the table's cells and the width of each column; 0 hides a column. */
 struct grid {
     size_t rows;
-    char (*cell)[COLUMNS][CELL]; /* of each row */
+    char (*cell)[COLUMNS][CELL]; /* one for each row */
     int width[COLUMNS];
 };
 
-/* As wide as what it holds; 0 when that says nothing: all dashes or, unless `wide`, all 0 and 1. */
+/* Returns the width of a column's contents. It returns 0 when they say nothing: all dashes or,
+ * unless `wide`, all 0 and 1. */
 static int column_width(const struct grid *grid, int column, bool wide)
 {
     bool telling = false;
@@ -221,7 +222,7 @@ static int column_width(const struct grid *grid, int column, bool wide)
     return telling && (wide || columns[column].rank < WIDE) ? widest : 0;
 }
 
-/* Leaves out columns until the table fits the page. `first` is the width of what stands before. */
+/* Drops columns until the table fits the page. `first` is the width of what is to their left. */
 static void fit(struct grid *grid, int first)
 {
     for (;;) {
@@ -293,7 +294,7 @@ static void print_table(const struct request *request, const char *device,
 {
     struct grid grid = {.rows = count, .cell = calloc(count + 1, sizeof *grid.cell)};
     int names = width("kernel");
-    double value[2][COLUMNS]; /* of this row and of the one before */
+    double value[2][COLUMNS]; /* numbers of this row and of the one before */
     if (grid.cell == NULL) {
         fprintf(stderr, "there is no memory left for a table\n");
         return;
@@ -334,7 +335,7 @@ static void print_table(const struct request *request, const char *device,
     free(grid.cell);
 }
 
-/* A JSON string. */
+/* Prints a JSON string. */
 static void print_quoted(const char *text)
 {
     putchar('"');
@@ -387,7 +388,7 @@ static void json_header(const struct request *request, const char *device)
            request->problem->compulsory_bytes(request->sizes));
 }
 
-/* Empty texts where there is none. */
+/* The texts are empty where there is no explanation. */
 static void print_explanation(const struct explanation *explanation)
 {
     static const struct explanation none;
@@ -439,7 +440,8 @@ void report_running(const struct request *request, const struct kernel *kernel)
         fprintf(stderr, "\r\033[K%s", kernel ? kernel->name : "");
 }
 
-/* A size with its range, and its value: what the command line gives or the backend suggests. */
+/* Prints a size with its range and its value: what the command line says or the backend
+ * suggests. */
 static void json_size(const struct request *request, int index)
 {
     const struct size_option *size = &request->options[index];
@@ -451,7 +453,7 @@ static void json_size(const struct request *request, int index)
     printf("}");
 }
 
-/* What a row says by itself, an object that is not closed. */
+/* Prints a row's own facts as a JSON object that it leaves open. */
 static void json_facts(const struct problem *problem, const struct kernel *kernel)
 {
     printf("{\"name\": \"%s\", \"file\": \"%s\", \"ladder\": \"%s\"", kernel->name,

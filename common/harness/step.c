@@ -51,7 +51,8 @@ static enum step_status run_ladder(struct request *request, struct trial *trial,
         report_running(request, request_kernel(request, index));
         *result = run_kernel(request, trial, index);
         report_running(request, NULL);
-        /* The report says it, too; this is for those who read that elsewhere. */
+        /* The report says this too. The line on stderr is for those who send the report
+         * elsewhere. */
         if ((result->verdict.status == VERDICT_FAIL || result->verdict.status == VERDICT_REFUSED) &&
             !(isatty(STDOUT_FILENO) && isatty(STDERR_FILENO)))
             fprintf(stderr, "%s: %s: %s\n", request->step->name, result->kernel->name,

@@ -1,5 +1,5 @@
 /*
- * The driver behind every step's program: command line, run loop, report.
+ * One driver is behind every step's program: command line, run loop, report.
  *
  * A step's main.c is one call:
  *
@@ -17,12 +17,11 @@
 extern "C" {
 #endif
 
-/* Exit statuses of a step's program. */
+/* A step's program exits with one of these. */
 enum step_status {
-    STEP_PASSED =
-        0, /* every selected kernel passed its check, or needs a newer device and was skipped */
+    STEP_PASSED = 0,    /* all selected kernels passed, or need a newer device */
     STEP_FAILED = 1,    /* a check failed */
-    STEP_BAD_USAGE = 2, /* an argument is not understood, not allowed, or does not fit memory */
+    STEP_BAD_USAGE = 2, /* a bad argument, or one that needs more memory than there is */
     STEP_NO_DEVICE = 3, /* there is no device to run on */
 };
 

@@ -1,10 +1,10 @@
 /*
- * Timing with device events.
+ * Device events time the kernels.
  *
- * Every lap starts with a cold L2 cache (a buffer twice its size is overwritten) and an idle
- * device, and stops only when the whole device is idle again, so work that hides on another stream
- * is counted. That costs a few microseconds a lap: a kernel that runs for less than about 20 of
- * them appears too slow.
+ * Every lap starts with a cold L2 cache (a buffer of twice its size is overwritten) and an idle
+ * device. It stops only when the whole device is idle again, so work that hides on another stream
+ * is counted. This costs a few microseconds per lap: a kernel that runs for less than about 20 µs
+ * appears too slow.
  */
 #ifndef COMMON_STOPWATCH_H
 #define COMMON_STOPWATCH_H
@@ -23,11 +23,11 @@ struct stopwatch {
 cudaError_t stopwatch_create(struct stopwatch *watch, cudaStream_t stream);
 void stopwatch_destroy(struct stopwatch *watch);
 
-/* Begins and ends a lap; *milliseconds is the time between the two on the device. */
+/* Begin and end a lap. *milliseconds is the time between the two on the device. */
 cudaError_t stopwatch_start(struct stopwatch *watch);
 cudaError_t stopwatch_stop(struct stopwatch *watch, float *milliseconds);
 
-/* The median of count laps; sorts them. 0 for none. */
+/* Sorts the times of count laps and returns the median, 0 for no laps. */
 float stopwatch_median(float *milliseconds, size_t count);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* cuTensorMapEncodeTiled() as the driver's header declares it. */
+/* This is cuTensorMapEncodeTiled() as the driver's header declares it. */
 typedef CUresult encode_fn(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *array,
                            const cuuint64_t *sizes, const cuuint64_t *strides,
                            const cuuint32_t *box, const cuuint32_t *element_strides,
@@ -13,12 +13,12 @@ typedef CUresult encode_fn(CUtensorMap *map, CUtensorMapDataType type, cuuint32_
                            CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill outside);
 
 /*
- * The encoder is a function of the driver, not of the runtime. Looked up at run time, it needs no
- * libcuda at link time, and the program also starts without a driver.
+ * The encoder is a function of the driver, not of the runtime. It is looked up at run time, so
+ * linking needs no libcuda and the program also starts without a driver.
  */
 static cudaError_t find_encoder(encode_fn **encode)
 {
-    const unsigned int cuda_version = 12000; /* the first that has it */
+    const unsigned int cuda_version = 12000; /* the first version that has the encoder */
     void *symbol = NULL;
     enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
     cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &symbol,
@@ -26,7 +26,7 @@ static cudaError_t find_encoder(encode_fn **encode)
     if (status != cudaSuccess || found != cudaDriverEntryPointSuccess || symbol == NULL)
         return refuse(cudaErrorNotSupported,
                       "this driver has no tensor maps (CUDA 12.0 brought them)");
-    /* C has no cast from an object's to a function's address */
+    /* C has no cast from an object's address to a function's address. */
     memcpy(encode, &symbol, sizeof symbol);
     return cudaSuccess;
 }
@@ -34,7 +34,7 @@ static cudaError_t find_encoder(encode_fn **encode)
 cudaError_t tensor_map_of_halves(CUtensorMap *map, const void *array, size_t matrices, size_t rows,
                                  size_t cols, unsigned int box_rows)
 {
-    /* Looked up once per thread, because it costs more than the encoding. */
+    /* The lookup is done once per thread, because it costs more than the encoding. */
     static _Thread_local encode_fn *encode;
     if (encode == NULL) {
         cudaError_t status = find_encoder(&encode);
@@ -42,7 +42,7 @@ cudaError_t tensor_map_of_halves(CUtensorMap *map, const void *array, size_t mat
             return status;
     }
 
-    /* From the innermost dimension out; strides, in bytes, begin with the second. */
+    /* Dimensions go from the innermost out. Strides, in bytes, begin with the second. */
     const cuuint64_t sizes[] = {cols, rows, matrices};
     const cuuint64_t strides[] = {cols * sizeof(uint16_t), rows * cols * sizeof(uint16_t)};
     const cuuint32_t box[] = {TENSOR_MAP_BOX_COLS, box_rows, 1};

@@ -11,14 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Multiply-adds a reference may take, about a second's worth; beyond it, rows are drawn. */
+/* A reference may take this many multiply-adds, about a second; beyond that, rows are drawn at
+ * random. */
 static const double REFERENCE_BUDGET = 5e8;
 
-/* Of one run that did not pass. */
+/* These are the texts about one run that did not pass. */
 struct words {
     struct words *earlier;
     struct explanation explanation;
-    char reason[2000]; /* a report of the checker is long */
+    char reason[2000]; /* the checker's reports are long */
 };
 
 const char *detector_name(enum detector detector)
@@ -31,7 +32,7 @@ const char *detector_name(enum detector detector)
     return names[detector];
 }
 
-/* In double, because the sizes of a request that must be refused may overflow size_t. */
+/* The size is a double, because the sizes of a request that must be refused may overflow size_t. */
 static double tensor_bytes(const struct tensor *tensor)
 {
     return (double)tensor->rows * (double)tensor->cols * (double)tensor_element_bytes(tensor->type);
@@ -52,8 +53,8 @@ static cudaError_t require_memory(const char *where, double needed, double avail
                   available / GiB);
 }
 
-/* Refuses what cannot fit before anything is allocated: an overcommitted host would die halfway
- * through. */
+/* Refuses what cannot fit before anything is allocated. A host that promises more memory than it
+ * has would die halfway through. */
 static cudaError_t require_fit(const struct trial *trial)
 {
     double device_bytes = 0.0, host_bytes = 0.0;
@@ -75,7 +76,7 @@ static cudaError_t require_fit(const struct trial *trial)
                           (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));
 }
 
-/* For traces. */
+/* Describes an array to traces. */
 static void describe(const struct device_buffer *buffer, const struct tensor *tensor)
 {
     struct description about = {
@@ -122,8 +123,8 @@ static size_t rows_to_check(const struct trial *trial, size_t rows)
     return affordable < 2.0 ? 2 : (size_t)affordable;
 }
 
-/* All rows, or the first, the last and a random selection of the others. A row drawn twice is
- * checked twice, which does no harm. */
+/* Chooses all rows, or the first, the last and a random selection of the others. A row that is
+ * drawn twice is checked twice, which does no harm. */
 static void choose_rows(struct row_list *list, size_t rows, uint64_t seed)
 {
     const uint64_t rows_stream = UINT64_MAX;
@@ -145,7 +146,7 @@ static void compute_reference(struct trial *trial)
                               trial->value + first, trial->scale + first);
 }
 
-/* One byte more, so that an empty array has an address too. */
+/* Allocates one byte more, so that an empty array has an address too. */
 static void *allocate(size_t count, size_t bytes)
 {
     return malloc(count * bytes + 1);
@@ -370,11 +371,11 @@ cudaError_t trial_launch(const struct trial *trial, const struct kernel *kernel,
     return trial->problem->run(kernel, trial->sizes, device, workspace->data, trial->stream);
 }
 
-/* Device memory as trial_create() made it: a kernel that failed may have left anything in it, and
+/* Makes device memory as trial_create() did. A kernel that failed may have left anything in it, and
  * one that crashed took the whole context along. */
 static cudaError_t renew_device(struct trial *trial)
 {
-    cudaGetLastError(); /* an error that is not sticky goes away by being asked for */
+    cudaGetLastError(); /* asking for an error that is not sticky clears it */
     if (cudaDeviceSynchronize() != cudaSuccess) {
         for (int t = 0; t < trial->tensor_count; t++)
             trial->device[t] = (struct device_buffer){0};
@@ -395,7 +396,7 @@ cudaError_t trial_poison(const struct trial *trial, const struct device_buffer *
     return status;
 }
 
-/* Whatever happened on the device before this run, it is not this kernel's fault. */
+/* An error from before this run is not this kernel's fault. */
 static cudaError_t prepare(struct trial *trial)
 {
     cudaError_t status = trial_poison(trial, NULL);
@@ -404,7 +405,7 @@ static cudaError_t prepare(struct trial *trial)
     return status;
 }
 
-/* Runs the kernel once more: whether it leaves the same outputs, bit by bit. */
+/* Runs the kernel once more. Returns whether it leaves the same outputs, bit for bit. */
 static bool repeats(struct trial *trial, const struct kernel *kernel,
                     const struct device_buffer *workspace)
 {
@@ -412,7 +413,7 @@ static bool repeats(struct trial *trial, const struct kernel *kernel,
     if (trial_poison(trial, workspace) != cudaSuccess ||
         trial_launch(trial, kernel, workspace) != cudaSuccess ||
         cudaStreamSynchronize(trial->stream) != cudaSuccess)
-        return true; /* another fault: nothing is known of the values */
+        return true; /* this is another fault, and tells nothing about the values */
     for (int t = trial->input_count; t < trial->tensor_count && same; t++) {
         const size_t bytes = trial->device[t].bytes;
         void *again = allocate(bytes, 1);
@@ -536,7 +537,7 @@ double trial_time(struct trial *trial, const struct kernel *kernel, size_t laps,
         fail_launch(trial, verdict, "while timing: ", status);
     }
     if (verdict->status == VERDICT_FAIL && renew_device(trial) != cudaSuccess)
-        destroy_device(trial); /* as after a run */
+        destroy_device(trial); /* the next run tries again */
     free(lap);
     device_buffer_destroy(&workspace);
     stopwatch_destroy(&watch);
