@@ -19,8 +19,8 @@ static size_t key_rows(const struct attention *call)
     return (size_t)call->batch * call->kv_heads * call->seq_kv;
 }
 
-/* Kernels number the rows of Q, and of K, over all batches and heads with an int, and blocks that
- * stay add their number to the last tile's. */
+/* Kernels use an int to number the rows of Q, and of K, over all batches and heads. Persistent
+ * blocks add their number to the last tile's. */
 static cudaError_t require_rows(const char *names, int batch, int heads, int seq)
 {
     const double rows = (double)batch * heads * seq;
@@ -30,7 +30,7 @@ static cudaError_t require_rows(const char *names, int batch, int heads, int seq
     return cudaSuccess;
 }
 
-/* What every attention kernel requires of a shape, beyond its own limits. */
+/* Checks what every attention kernel requires of a shape, apart from its own limits. */
 static cudaError_t check_shape(const struct attention *call)
 {
     cudaError_t status;
@@ -87,7 +87,7 @@ static cudaError_t check_limits(const struct attention_kernel *row, const struct
     return cudaSuccess;
 }
 
-/* The pointers of a valid shape that has something to compute. */
+/* Checks the pointers of a valid shape that has something to compute. */
 static cudaError_t check_arrays(const struct attention_kernel *row, const struct attention *call)
 {
     const size_t element = tensor_element_bytes(call->type), workspace_alignment = 256;
@@ -156,7 +156,7 @@ static const struct size_option size_options[] = {
     {.name = NULL},
 };
 
-/* A step offers what a kernel of it takes; its type is the first that they take. */
+/* A step offers what any of its kernels takes. Its default type is the first that they take. */
 static void narrow(const void *table, struct size_option *sizes)
 {
     int max_head_dim = 1;
@@ -175,7 +175,7 @@ static void narrow(const void *table, struct size_option *sizes)
         type->device++;
     type->watched = type->device;
     type->allowed = types;
-    type->hidden = (types & (types - 1)) == 0; /* a single one */
+    type->hidden = (types & (types - 1)) == 0; /* there is only one type */
 }
 
 static void print_limits(const struct kernel *kernel)
@@ -206,14 +206,14 @@ struct attention attention_of(const long long sizes[MAX_SIZES])
     };
 }
 
-/* Pairs of a query and a key it sees, in one head. */
+/* Counts, in one head, the pairs of a query and a key that it sees. */
 static double visible_pairs(const struct attention *call)
 {
     const double queries = call->seq_q, keys = call->seq_kv;
     if (!call->causal)
         return queries * keys;
-    /* The last `corner` queries see one key fewer than the query after them; earlier ones see
-     * none. */
+    /* Each of the last `corner` queries sees one key fewer than the query after it; earlier queries
+     * see none. */
     const double corner = fmin(queries, keys);
     return corner * (keys - corner) + corner * (corner + 1.0) / 2.0;
 }
@@ -258,8 +258,8 @@ static size_t workspace(const struct kernel *kernel, const long long sizes[MAX_S
     return row->workspace ? row->workspace(&call) : 0;
 }
 
-/* An empty O costs nothing. Where a kernel's counts might be beyond their type, all are its
- * largest: none is over 2^10 for a product, a query or a key. */
+/* An empty O costs nothing. Where a count might overflow its type, all counts are set to the
+ * largest value. None is over 2^10 for a product, a query or a key. */
 static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_SIZES])
 {
     const struct attention_kernel *row = (const struct attention_kernel *)kernel;
@@ -279,7 +279,7 @@ static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_S
 
 enum { STREAM_Q, STREAM_K, STREAM_V, STREAM_Q_REACH, STREAM_K_REACH, STREAM_SIGN };
 
-/* A query whose scores of LARGE keys are all of one sign and 104 to 200 in magnitude: e^-104 is 0
+/* A query of LARGE has scores of one sign and 104 to 200 in magnitude with LARGE keys: e^-104 is 0
  * in float. */
 static double element_Q(const struct attention *call, enum input_kind kind, uint64_t seed,
                         size_t row, size_t col)
@@ -302,7 +302,7 @@ static double element_Q(const struct attention *call, enum input_kind kind, uint
     }
 }
 
-/* ASCENDING and DESCENDING keys give scores that run from 0 to 20 or back; with CONSTANT all keys
+/* ASCENDING and DESCENDING keys give scores that run from 0 to 20 or back. With CONSTANT all keys
  * of a head tie. */
 static double element_K(const struct attention *call, enum input_kind kind, uint64_t seed,
                         size_t row, size_t col)
@@ -357,14 +357,14 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
  */
 
 struct query {
-    double q[MAX_HEAD_DIM], norm; /* norm: ||q|| */
+    double q[MAX_HEAD_DIM], norm; /* norm is ||q|| */
     size_t first_key, visible;
-    double m, l, reach;             /* reach: the largest of a visible key */
+    double m, l, reach;             /* reach is the largest of a visible key */
     double *O, *weight;             /* sums of P·v and P·|v| */
-    double magnitude[MAX_HEAD_DIM]; /* sum of |v|: what small probabilities are multiplied with */
+    double magnitude[MAX_HEAD_DIM]; /* sum of |v|; it multiplies small probabilities */
 };
 
-/* Four sums side by side: one alone would wait for each addition. */
+/* Four sums run side by side, because a single one would wait for each addition. */
 static double dot(const double *a, const double *b, size_t count)
 {
     double sum[4] = {0.0};
@@ -395,7 +395,7 @@ static void begin(struct query *query, const struct attention *call, const void 
         query->O[c] = query->weight[c] = query->magnitude[c] = 0.0;
 }
 
-/* Makes s the maximum of the scores, with which what was summed so far shrinks. */
+/* Makes s the maximum of the scores, and shrinks what was summed so far to match. */
 static void raise_maximum(struct query *query, size_t d, double s, bool rescales_l, bool rescales_O)
 {
     const double factor = exp(query->m - s), factor_O = rescales_O ? factor : 1.0;
@@ -417,8 +417,8 @@ static void weigh(struct query *query, size_t d, double p, const double *v)
     }
 }
 
-/* Adds a key; reach is what bounds its scaled score and that one's rounding errors:
- * |scale|·||q||·||k||. */
+/* Adds a key. Its reach, |scale|·||q||·||k||, bounds its scaled score and the rounding errors of
+ * that. */
 static void add(struct query *query, const struct attention *call, const double *key, double norm,
                 const double *v)
 {
@@ -430,15 +430,15 @@ static void add(struct query *query, const struct attention *call, const double 
     weigh(query, d, exp(s - query->m), v);
 }
 
-/* Of a kernel that computes with floats throughout. */
+/* This bound is for a kernel that computes with floats throughout. */
 static double float_bound(const struct attention *call)
 {
     const double sums = 2.0 * (roundings(call->head_dim) + 4.0) + 2.0 * roundings(call->seq_kv);
     return UNIT_ROUNDOFF_F32 * (sums + 16.0);
 }
 
-/* Of 16-bit elements P and O are rounded once each, and what small probabilities lose is counted
- * once more. */
+/* With 16-bit elements P and O are rounded once each. What small probabilities lose is counted once
+ * more. */
 static double bound_of(const struct attention *call)
 {
     const bool narrow_elements = call->type != TENSOR_F32;
@@ -452,11 +452,11 @@ static double bound(const long long sizes[MAX_SIZES])
 }
 
 /*
- * O's scale begins as the sum of P·|v| and ends as that times 1 + A, A the largest reach of a
- * visible key: a rounding error of a score is a relative error of its exponential. Below the type's
- * smallest normal number the spacing of results, and of the probabilities that V is multiplied
- * with, is fixed: the last term. LSE is a float whatever the elements are: its scale is what a
- * wider bound must be multiplied with to stay as strict.
+ * O's scale begins as the sum of P·|v| and is multiplied by 1 + A, where A is the largest reach of
+ * a visible key: a rounding error of a score is a relative error of its exponential. The last term
+ * is for numbers below the type's smallest normal one: there the spacing of results, and of the
+ * probabilities that V is multiplied by, is fixed. LSE is a float whatever the elements are, so its
+ * scale is multiplied by what keeps a wider bound equally strict.
  */
 static void finish(struct query *query, const struct attention *call, double *LSE, double *scale)
 {
@@ -473,13 +473,14 @@ static void finish(struct query *query, const struct attention *call, double *LS
     *scale *= float_bound(call) / bound_of(call);
 }
 
-/* Rows of one kv head are computed together: each key and value becomes doubles once for all. */
+/* The rows of one kv head are computed together, so that each key and value is converted to doubles
+ * only once. */
 static void reference(const long long sizes[MAX_SIZES], const void *const *host,
                       const struct row_list *rows, double *const *value, double *const *scale)
 {
     enum { TOGETHER = 8 };
     const struct attention call = attention_of(sizes);
-    const size_t d = (size_t)call.head_dim, count = rows[0].count; /* LSE has the rows of O */
+    const size_t d = (size_t)call.head_dim, count = rows[0].count; /* LSE has the same rows as O */
     struct query query[TOGETHER];
     for (size_t first = 0, end; first < count; first = end) {
         size_t visible = 0;
@@ -547,20 +548,20 @@ static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SI
 
 enum { MAX_MISTAKEN_TILE = 64 };
 
-/* What a mistaken kernel does with a query. */
+/* This describes what a mistaken kernel does with a query. */
 struct attending {
     struct attention call;
-    struct query query; /* sees keys begin .. query.visible - 1 */
+    struct query query; /* it sees keys begin .. query.visible - 1 */
     size_t begin;
     const void *V;
-    double padding;            /* keys with score 0 that it sees beside */
-    size_t tile;               /* keys between which the maximum stays as it is */
-    bool keeps_l, keeps_O;     /* when the maximum grows */
-    bool undivided, unweighed; /* without the division; with scores in place of probabilities */
+    double padding;            /* extra keys, with score 0, that it sees */
+    size_t tile;               /* it raises the maximum only every `tile` keys */
+    bool keeps_l, keeps_O;     /* it does not rescale l or O when the maximum grows */
+    bool undivided, unweighed; /* it omits the division; it uses scores as probabilities */
     double weight[MAX_HEAD_DIM];
 };
 
-/* What the right kernel does with this query. */
+/* Sets `a` to what the right kernel does with this query. */
 static void attending(struct attending *a, const struct mistaken_row *r)
 {
     *a = (struct attending){.call = attention_of(r->sizes), .V = r->host[2], .tile = 1};
@@ -616,7 +617,7 @@ static void partial(const struct mistaken_row *r, size_t first, size_t end)
     attend(&a, r);
 }
 
-/* A kernel whose `a` differs from the right one's, where that can differ at all. */
+/* Defines a kernel whose `a` differs from the right kernel's, where that is possible. */
 #define ATTENDING(name, possible, change)                                                          \
     static bool name(const struct mistaken_row *r)                                                 \
     {                                                                                              \
@@ -628,8 +629,8 @@ static void partial(const struct mistaken_row *r, size_t first, size_t end)
         return (possible) && attend(&a, r);                                                        \
     }
 
-/* K's first row for heads that take turns with the kv heads, instead of neighbours that share
- * one. */
+/* Returns K's first row for heads that take turns with the kv heads, instead of neighbours that
+ * share one. */
 static size_t alternate(const struct attention *call, size_t row)
 {
     const size_t head = row / (size_t)call->seq_q, heads = (size_t)call->heads,
@@ -637,7 +638,8 @@ static size_t alternate(const struct attention *call, size_t row)
     return (head / heads * kv_heads + head % heads % kv_heads) * (size_t)call->seq_kv;
 }
 
-/* The keys up to a multiple of the tile; for a tile of 1 it is one key. */
+/* Counts the keys from the end to the next multiple of the tile; with a tile of 1 it counts one
+ * key. */
 static double past_the_end(size_t keys, size_t tile)
 {
     return tile == 1 ? 1.0 : (double)((keys + tile - 1) / tile * tile - keys);
@@ -662,7 +664,7 @@ ATTENDING(sum_not_rescaled, true, (a.tile = r->tile, a.keeps_l = true))
 ATTENDING(output_not_rescaled, true, (a.tile = r->tile, a.keeps_O = true))
 ATTENDING(nothing_rescaled, true, (a.tile = r->tile, a.keeps_l = a.keeps_O = true))
 
-/* Rows of a table: the same mistake with tiles of so many keys. */
+/* These rows of a table are the same mistake with tiles of different sizes. */
 #define TILES(name, says, compute)                                                                 \
     {name, says, compute, 16}, {name, says, compute, 32},                                          \
     {                                                                                              \

@@ -80,7 +80,7 @@ static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_S
     return row->cost(row, (int)sizes[MATMUL_M], (int)sizes[MATMUL_N], (int)sizes[MATMUL_K]);
 }
 
-/* A has the kind; so does B, unless that would make its elements alike. */
+/* A has elements of the kind. So does B, unless its elements would then be alike. */
 static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
                    void *const *host)
 {
@@ -92,7 +92,7 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
     input_matrix(host[1], K, N, kind_B, seed, 1);
 }
 
-/* Where the elements of A and B are: A[row * a_row + k * a_k] and B[k * b_k + col * b_col]. */
+/* The elements of A and B are at A[row * a_row + k * a_k] and B[k * b_k + col * b_col]. */
 struct strides {
     size_t a_row, a_k, b_k, b_col;
 };
@@ -102,8 +102,8 @@ static struct strides strides_of(const long long sizes[MAX_SIZES])
     return (struct strides){(size_t)sizes[MATMUL_K], 1, (size_t)sizes[MATMUL_N], 1};
 }
 
-/* A row of C from terms begin .. end - 1. The rounding errors of a sum of products are measured in
- * the sum of their magnitudes, where that is asked for. */
+/* Computes a row of C from terms begin .. end - 1. If scale is not null, it also sums the products'
+ * magnitudes, in which the rounding errors of the sum are measured. */
 static void product(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
                     struct strides at, size_t begin, size_t end, double *C, double *magnitude)
 {
@@ -175,7 +175,7 @@ static void partial(const struct mistaken_row *r, size_t begin, size_t end)
     product(r->sizes, r->host, r->row, strides_of(r->sizes), begin, end, r->value, NULL);
 }
 
-/* False where the strides leave the arrays. */
+/* Returns false where the strides leave the arrays. */
 static bool strided(const struct mistaken_row *r, struct strides at)
 {
     const size_t M = (size_t)r->sizes[MATMUL_M], N = (size_t)r->sizes[MATMUL_N],
@@ -187,7 +187,7 @@ static bool strided(const struct mistaken_row *r, struct strides at)
     return true;
 }
 
-/* A kernel whose strides, `at`, differ from the right ones. */
+/* Defines a kernel whose strides, `at`, differ from the right ones. */
 #define STRIDED(name, change)                                                                      \
     static bool name(const struct mistaken_row *r)                                                 \
     {                                                                                              \

@@ -42,8 +42,8 @@ static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TE
     return cudaSuccess;
 }
 
-/* Where a kernel's counts might be beyond their type, all are its largest: none is over 2^5 for an
- * element. */
+/* Where a count might overflow its type, all counts are set to the largest value. None is over 2^5
+ * for an element. */
 static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_SIZES])
 {
     const struct softmax_kernel *row = (const struct softmax_kernel *)kernel;
@@ -62,8 +62,8 @@ struct statistics {
     double m, l;
 };
 
-/* The maximum, and the sum of the exponentials, of elements begin, begin + step, ... below end, in
- * powers of e^log_base. */
+/* Returns the maximum and the sum of the exponentials (powers of e^log_base) of the elements begin,
+ * begin + step, ... below end. */
 static struct statistics statistics_of(const float *input, size_t begin, size_t end, size_t step,
                                        double log_base)
 {
@@ -76,9 +76,8 @@ static struct statistics statistics_of(const float *input, size_t begin, size_t 
 }
 
 /*
- * A rounding of x - m, half an ulp of a number of that size, is a relative error of the
- * exponential: hence the factor 1 + |x - m|. FLT_MIN stands for the fixed spacing of the results
- * that are below the normal range.
+ * Rounding x - m, by half an ulp, is a relative error of the exponential; hence the factor 1 + |x -
+ * m|. FLT_MIN stands for the fixed spacing of results below the normal range.
  */
 static void reference_row(const float *input, size_t cols, double *value, double *scale)
 {
@@ -111,8 +110,8 @@ static double bound(const long long sizes[MAX_SIZES])
     return UNIT_ROUNDOFF_F32 * (roundings((double)sizes[SOFTMAX_COLS]) + 8.0);
 }
 
-/* Per element: a comparison, a subtraction, an exponential, an addition to the sum, and the final
- * scaling. */
+/* Each element takes a comparison, a subtraction, an exponential, an addition to the sum, and the
+ * final scaling. */
 static double flops(const long long sizes[MAX_SIZES])
 {
     return 5.0 * (double)sizes[SOFTMAX_ROWS] * (double)sizes[SOFTMAX_COLS];
@@ -143,7 +142,7 @@ static const float *row_of(const struct mistaken_row *r)
     return (const float *)r->host[0] + r->row * columns(r);
 }
 
-/* With the maximum and the sum of columns begin .. end - 1. */
+/* Normalises a row with the maximum and the sum of columns begin .. end - 1. */
 static bool normalise(const struct mistaken_row *r, size_t begin, size_t end, double log_base)
 {
     const float *input = row_of(r);
@@ -178,7 +177,7 @@ static bool undivided(const struct mistaken_row *r)
     return true;
 }
 
-/* The logarithm of the right result. */
+/* Computes the logarithm of the right result. */
 static bool logarithm(const struct mistaken_row *r)
 {
     const size_t cols = columns(r);
@@ -188,7 +187,7 @@ static bool logarithm(const struct mistaken_row *r)
     return true;
 }
 
-/* Every column sums to 1, not every row. */
+/* Makes every column sum to 1, instead of every row. */
 static bool of_columns(const struct mistaken_row *r)
 {
     const size_t rows = (size_t)r->sizes[SOFTMAX_ROWS], cols = columns(r);
@@ -200,7 +199,7 @@ static bool of_columns(const struct mistaken_row *r)
     return rows > 1;
 }
 
-/* Lane i of `tile` takes columns i, i + tile, ..., and knows no others. */
+/* Makes lane i of `tile` lanes normalise columns i, i + tile, ... without the other lanes'. */
 static bool of_lanes(const struct mistaken_row *r)
 {
     const size_t cols = columns(r);
