@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves the folded answers of the lessons: their counts, their arithmetic, what becomes of a kernel that they change.
+"""Proves the folded answers of the lessons: their counts, their arithmetic, and what happens to a kernel that they change.
 
     tests/steps/answers.py STEP ...
 
@@ -47,11 +47,11 @@ FUNCTIONS = {"__builtins__": {}, "ceil": math.ceil, "floor": math.floor, "log": 
 
 
 class Wrong(Exception):
-    """An answer that is not what the kernels do, or a line that proves nothing."""
+    """An answer disagrees with the kernels, or one of its lines proves nothing."""
 
 
 class Kernels(dict):
-    """What the step's program says of its kernels, run one by one as they are asked for."""
+    """Holds what the step's program says of its kernels. It runs each of them when it is first asked for."""
 
     def __init__(self, step, options=(), edited=None):
         super().__init__()
@@ -82,11 +82,11 @@ def value(expression, kernels):
     for node in ast.walk(tree):
         if not isinstance(node, ARITHMETIC):
             raise Wrong(f"{expression}: {type(node).__name__} is no arithmetic")
-    return eval(compile(tree, expression, "eval"), FUNCTIONS, kernels)  # nothing but arithmetic, as was seen
+    return eval(compile(tree, expression, "eval"), FUNCTIONS, kernels)  # the walk above allows only arithmetic
 
 
 def compare(text, expressions, answer, kernels):
-    """The number in which `text` ends, which stands in the answer, with each expression."""
+    """Compares the number at the end of `text`, which must stand in the answer, with each expression."""
     if not re.search(rf"(?<![\d.,]){re.escape(text)}(?![.,]?\d)", answer):
         raise Wrong(f"'{text}' is not in the answer")
     found = list(NUMBER.finditer(text))
@@ -100,12 +100,12 @@ def compare(text, expressions, answer, kernels):
         allowed = 0.05 * abs(said)
     for expression in expressions:
         computed = value(expression, kernels)
-        if not abs(computed - said) <= allowed:  # nor is a NaN right
+        if not abs(computed - said) <= allowed:  # a NaN is not allowed either
             raise Wrong(f"'{text}': {expression} is {computed:,}")
 
 
 def edit(step, line, edits, number):
-    """The step's checked program with the change made in a copy, and those of the lines before in the same file."""
+    """Builds a copy of the step's checked program with this change, on top of earlier changes to the same file."""
     match = re.fullmatch(r"(?P<file>[\w./]+)(?: for (?P<compile>[\w./]+))?: (?P<old>.+) => (?P<new>.*)", line)
     if not match:
         raise Wrong(f"edit {line}: not FILE: OLD => NEW")
@@ -117,7 +117,7 @@ def edit(step, line, edits, number):
 
 
 def prove(step, fold, number):
-    """The ways in which an answer is proved."""
+    """Has a method for each way of proving an answer."""
     comment = COMMENT.search(fold["text"])
     if not comment:
         raise Wrong("does not end in <!-- answer ... -->")

@@ -1,4 +1,5 @@
-/* What test_04, test_05 and test_06 share: the same contract, whatever the element type. */
+/* test_04, test_05 and test_06 share these tests: the contract is the same, whatever the element
+ * type. */
 #ifndef TESTS_ATTENTION_CASES_H
 #define TESTS_ATTENTION_CASES_H
 
@@ -48,8 +49,8 @@ static inline void check_sizes(const struct attention_kernel *table, struct size
     ladder_check(&attention_problem, table, SIZES(size), kind, seed, offset);
 }
 
-/* What a launcher does, whatever the numbers: it returns every launch's error, keeps to its stream,
- * and has nothing left over from a launch in the next. */
+/* A launcher must, whatever the numbers, return every launch's error, keep to its stream, and leave
+ * nothing over from one launch to the next. */
 static inline void check_launches(const struct attention_kernel *table, const struct size *cases,
                                   size_t count)
 {
@@ -101,7 +102,7 @@ static inline struct trial trial_with(struct size size, enum input_kind kind, ui
 
 enum { Q_AT, K_AT, V_AT, O_AT, LSE_AT };
 
-/* The call of the trial's sizes on its arrays, to be passed on with changes. */
+/* Returns the call of the trial's sizes on its arrays, to be passed on with changes. */
 static inline struct attention call_on(const struct trial *trial)
 {
     struct attention call = attention_of(trial->sizes);
@@ -113,7 +114,7 @@ static inline struct attention call_on(const struct trial *trial)
     return call;
 }
 
-/* The call with another Q, K, V or O. */
+/* Returns the call with another Q, K, V or O. */
 static inline struct attention with_array(struct attention call, int at, void *array)
 {
     if (at == O_AT)
@@ -137,8 +138,8 @@ static inline cudaError_t run_once(const struct attention_kernel *row, struct at
     return status;
 }
 
-/* More blocks than gridDim.y and gridDim.z can count, along each side that a grid may have. The
- * longest takes a second per kernel, so it runs without a mask alone. */
+/* The calls need more blocks than gridDim.y and gridDim.z can count, along each side that a grid
+ * may have. The longest takes a second per kernel, so it runs only without a mask. */
 static inline void check_many_blocks(const struct attention_kernel *table, enum tensor_type type)
 {
     static const struct size size[] = {
@@ -154,7 +155,7 @@ static inline void check_many_blocks(const struct attention_kernel *table, enum 
         }
 }
 
-/* Q, K, V and O of more than 2^31 elements each, of which the last sequence is checked. */
+/* Q, K, V and O have more than 2^31 elements each. The last sequence is checked. */
 static inline void check_past_2_to_the_31_elements(const struct attention_kernel *table,
                                                    enum tensor_type type)
 {
@@ -166,7 +167,7 @@ static inline void check_past_2_to_the_31_elements(const struct attention_kernel
                             (int[]){0x3c, 0x3c, 0x3c});
 }
 
-/* Each kernel refuses the call with a message that holds `words`. */
+/* Each kernel must refuse the call with a message that contains `words`. */
 static inline void expect_refused(const struct attention_kernel *table,
                                   const struct attention *call, const char *words)
 {
@@ -181,7 +182,7 @@ static inline void expect_refused(const struct attention_kernel *table,
     cr_assert(cudaDeviceSynchronize() == cudaSuccess);
 }
 
-/* The named kernel asks for more of such a device than it has, and says these words. */
+/* The named kernel must be skipped with these words on a device that lacks what it needs. */
 static inline void expect_skipped(const struct attention_kernel *table, const char *name,
                                   struct size size, const char *words)
 {
@@ -195,7 +196,7 @@ static inline void expect_skipped(const struct attention_kernel *table, const ch
     trial_destroy(&trial);
 }
 
-/* What the limits that all kernels of the steps share exclude. */
+/* Checks the limits that all kernels of these steps share. */
 static inline void check_refused_calls(const struct attention_kernel *table, enum tensor_type type)
 {
     struct trial trial =
@@ -240,7 +241,7 @@ static inline void check_refused_calls(const struct attention_kernel *table, enu
     trial_destroy(&trial);
 }
 
-/* LSE alone may be null. */
+/* Only LSE may be null. */
 static inline void check_refused_pointers(const struct attention_kernel *table, struct size size)
 {
     ladder_refused_arrays(&attention_problem, table, SIZES(size), LSE_AT);

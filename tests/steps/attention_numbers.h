@@ -1,4 +1,5 @@
-/* What tests of attention share: scores that overflow, that are NaN, and that are very small. */
+/* Tests of attention share these inputs: scores that overflow, that are NaN, and that are very
+ * small. */
 #ifndef TESTS_ATTENTION_NUMBERS_H
 #define TESTS_ATTENTION_NUMBERS_H
 
@@ -38,13 +39,13 @@ static inline double LSE_of(const struct trial *trial, size_t row)
     return (double)((const float *)trial->host[LSE_AT])[row];
 }
 
-/* The same, infinite or NaN as well, or so close. */
+/* Returns whether the two are within the tolerance, or equally infinite, or both NaN. */
 static inline bool close_by(double is, double expected, double tolerance)
 {
     return is == expected || fabs(is - expected) <= tolerance || (isnan(is) && isnan(expected));
 }
 
-/* All of the row's O, and its LSE. */
+/* Checks the whole row of O, and its LSE. */
 static inline void expect_row(const struct trial *trial, const char *name, const char *what,
                               size_t row, double O, double LSE, double tolerance)
 {
@@ -55,8 +56,8 @@ static inline void expect_row(const struct trial *trial, const char *name, const
               what, row, LSE_of(trial, row), LSE);
 }
 
-/* What a query and a key are in feature 0, and 0 elsewhere: `count` keys from the first, or up to
- * the last, are `chosen`, all others `others`; V is 2 for the chosen ones and not for others. */
+/* Queries and keys have these values in feature 0 and zeros elsewhere. `count` keys, from the first
+ * or up to the last, are `chosen`, and all others are `others`. V is 2 for the chosen keys only. */
 struct scores {
     const char *what;
     float scale;
@@ -64,7 +65,7 @@ struct scores {
     long long count;
 };
 
-/* O and LSE of every row. */
+/* Checks O and LSE of every row. */
 static inline void expect_scores(const struct attention_kernel *table, struct size size,
                                  struct scores scores, double O, double LSE)
 {
@@ -100,8 +101,8 @@ static inline void expect_scores(const struct attention_kernel *table, struct si
 }
 
 /*
- * Finite inputs whose scores overflow to -inf: for whole tiles, chunks, warps and runs of the keys,
- * the first or the last of them, or for all. -inf has no weight; 44 scores of 2 remain, or none.
+ * Finite inputs have scores that overflow to -inf, for whole tiles, chunks, warps and runs of the
+ * keys, at either end, or for all. -inf has no weight; either 44 scores of 2 remain or none.
  */
 static inline void check_overflowing_scores(const struct attention_kernel *table)
 {
@@ -112,15 +113,15 @@ static inline void check_overflowing_scores(const struct attention_kernel *table
     expect_scores(table, size, scores, 0.0, (double)-INFINITY);
 }
 
-/* Scores below -10,000, which no stand-in for -inf survives. */
+/* With scores below -10,000, no finite stand-in for -inf works. */
 static inline void check_very_small_scores(const struct attention_kernel *table)
 {
     expect_scores(table, (struct size){1, 1, 1, 3, 300, 4},
                   (struct scores){"scale 1000", 1000.0f, 1.0, -20.0, -30.0, 1}, 2.0, -20000.0);
 }
 
-/* A NaN in a key makes each row NaN that sees it, wherever the key lies; a NaN in a query makes its
- * row NaN. All other rows are numbers. */
+/* A NaN in a key must make every row that sees the key NaN, wherever it lies; a NaN in a query must
+ * make its own row NaN. All other rows must be numbers. */
 static inline void check_nan_scores(const struct attention_kernel *table, struct size size)
 {
     const long long keys[] = {0, 1, 31, size.seq_kv / 2, size.seq_kv - 1};
@@ -151,7 +152,7 @@ static inline void check_nan_scores(const struct attention_kernel *table, struct
     }
 }
 
-/* LSE may be null. O is as accurate as with it; nothing is written where LSE would have been. */
+/* LSE may be null. O must be as accurate as with it, and nothing may be written in its place. */
 static inline void check_LSE_is_optional(const struct attention_kernel *table,
                                          enum tensor_type type)
 {
@@ -180,7 +181,7 @@ static inline void check_LSE_is_optional(const struct attention_kernel *table,
     }
 }
 
-/* Queries with no key to see: O = 0 and LSE = -inf, whatever Q holds. */
+/* Queries that see no key must get O = 0 and LSE = -inf, whatever Q holds. */
 static inline void check_no_keys(const struct attention_kernel *table, enum tensor_type type)
 {
     struct trial trial =
@@ -197,9 +198,9 @@ static inline void check_no_keys(const struct attention_kernel *table, enum tens
     trial_destroy(&trial);
 }
 
-/* The caller chooses the scale: 0 gives all keys the same weight, a negative one prefers the least
- * similar keys. With head_dim 16 the usual one is 1/4, and Q times the ratio of the two is exact:
- * the reference's scores. */
+/* The caller chooses the scale: 0 gives all keys the same weight, and a negative one prefers the
+ * least similar keys. With head_dim 16 the usual scale is 1/4, and Q times the ratio of the two is
+ * exact, which gives the reference the same scores. */
 static inline void check_any_scale(const struct attention_kernel *table, enum tensor_type type)
 {
     static const float scale[] = {0.0f, -0.5f, 4.0f};
@@ -228,7 +229,7 @@ static inline void check_any_scale(const struct attention_kernel *table, enum te
     trial_destroy(&plain);
 }
 
-/* A scale that only fits a float until it is multiplied by log2 e. */
+/* These scales fit in a float only until they are multiplied by log2 e. */
 static inline void check_refused_scales(const struct attention_kernel *table)
 {
     struct trial trial = trial_with((struct size){1, 1, 1, 2, 3, 4}, INPUTS_NORMAL, 9);

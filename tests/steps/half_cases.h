@@ -1,4 +1,4 @@
-/* What the tests of step 06 share: attention_cases.h in half precision. */
+/* The tests of step 06 share this: attention_cases.h in half precision. */
 #ifndef TESTS_HALF_CASES_H
 #define TESTS_HALF_CASES_H
 

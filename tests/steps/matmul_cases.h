@@ -1,5 +1,5 @@
-/* What test_01 and test_02 share: two tables of one problem, so the same shapes, inputs and
- * refusals. */
+/* test_01 and test_02 share these tests: their two tables have one problem, so the same shapes,
+ * inputs and refusals. */
 #ifndef TESTS_MATMUL_CASES_H
 #define TESTS_MATMUL_CASES_H
 
@@ -29,7 +29,7 @@ struct matmul_case {
     int M, N, K;
 };
 
-/* Each row's costs, where accesses are counted. */
+/* Checks each row's costs, where accesses are counted. */
 static void check_costs(const struct matmul_kernel *table, const struct matmul_case *cases,
                         size_t count_of_cases)
 {
@@ -45,7 +45,7 @@ static void check_cases(const struct matmul_kernel *table, const struct matmul_c
         check(table, cases[i].M, cases[i].N, cases[i].K, INPUTS_NORMAL, seed + i, 0);
 }
 
-/* Sides below and above each tile size of the two steps. */
+/* The sides are below and above each tile size of the two steps. */
 static void check_cubes(const struct matmul_kernel *table)
 {
     static const int sides[] = {1,  2,  3,  7,  15, 16,  17,  31,  32,
@@ -54,7 +54,7 @@ static void check_cubes(const struct matmul_kernel *table)
         check(table, sides[i], sides[i], sides[i], INPUTS_NORMAL, 100 + i, 0);
 }
 
-/* Three different sides, so that a swapped pair of sizes cannot pass. */
+/* The three sides differ, so that a swapped pair of sizes cannot pass. */
 static void check_rectangles(const struct matmul_kernel *table)
 {
     static const struct matmul_case cases[] = {
@@ -65,14 +65,14 @@ static void check_rectangles(const struct matmul_kernel *table)
     check_cases(table, cases, sizeof cases / sizeof *cases, 200);
 }
 
-/* A tile of every length along K, alone, and of some after two that are full. */
+/* The last tile along K has every length, alone or after two full tiles. */
 static void check_depths(const struct matmul_kernel *table)
 {
     for (int K = 1; K <= 48; K += K < 16 ? 1 : K == 16 ? 17 : 3)
         check(table, 20, 24, K, INPUTS_NORMAL, 300 + (uint64_t)K, 0);
 }
 
-/* On a GPU, more tiles along one side than gridDim.y can count; a CPU would take too long. */
+/* A GPU gets more tiles along one side than gridDim.y can count; a CPU would take too long. */
 static void check_long_sides(const struct matmul_kernel *table)
 {
     const long long side = ladder_full_size() ? 2200000 : 5000;
@@ -81,9 +81,9 @@ static void check_long_sides(const struct matmul_kernel *table)
 }
 
 /*
- * A, B and C of more than 2^31 elements, one after the other. What is large is 0.747 everywhere but
- * at its end, and the last row of C is checked: of B only the last row counts, because the last row
- * of A is 0 up to there.
+ * A, B and C have more than 2^31 elements in turn. A large matrix is 0.747 everywhere but at its
+ * end. The last row of C is checked; of a long B only the last row counts for it, because the last
+ * row of A is 0 before its end.
  */
 static inline void check_past_2_to_the_31_elements(const struct matmul_kernel *table)
 {
@@ -92,7 +92,7 @@ static inline void check_past_2_to_the_31_elements(const struct matmul_kernel *t
         {LONG, FEW, SHORT}, {FEW, SHORT, LONG}, {LONG, SHORT, FEW}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int M = cases[i].M, N = cases[i].N, K = cases[i].K;
-        const int kept = K == LONG ? 1 : K; /* rows of B that count: A is 0 but for the last */
+        const int kept = K == LONG ? 1 : K; /* where the last row of A is not 0 */
         ladder_past_2_to_the_31(&matmul_problem, table, MATMUL_SIZES(M, N, K),
                                 MATMUL_SIZES(1, N, kept), (int[]){K == LONG ? 0 : 0x3f, 0x3f});
     }
@@ -113,7 +113,7 @@ static void check_kinds(const struct matmul_kernel *table)
     }
 }
 
-/* Pointers aligned to 4 bytes only, with row lengths that suit a vector access and others. */
+/* Pointers are aligned to 4 bytes only, and some of the row lengths suit a vector access. */
 static void check_misaligned(const struct matmul_kernel *table)
 {
     for (size_t offset = 4; offset < 16; offset += 4) {
@@ -124,14 +124,14 @@ static void check_misaligned(const struct matmul_kernel *table)
 }
 
 /*
- * IEEE arithmetic to the end: an infinity in A or B makes its row or column infinite, and NaN where
- * it meets a zero (0 * inf) or an infinity of the other sign. Nothing spreads beyond: a kernel that
- * multiplies what lies past an edge by the zeros of the other tile makes NaN of it.
+ * IEEE arithmetic must hold to the end: an infinity in A or B makes its row or column infinite, and
+ * NaN where it meets a zero (0 * inf) or an infinity of the other sign. Nothing may spread beyond.
+ * A kernel that multiplies what lies past an edge by the zeros of the other tile makes NaN there.
  */
 static void check_infinities(const struct matmul_kernel *table)
 {
-    /* With whole tiles, with ragged ones in each direction, and with a row and a column that the
-     * last rungs replace by others. */
+    /* Some cases have whole tiles, some have ragged ones in each direction, and one has a row and a
+     * column that the last rungs replace by others. */
     static const struct matmul_case cases[] = {{128, 256, 64}, {35, 37, 19}, {130, 261, 70}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const size_t M = (size_t)cases[i].M, N = (size_t)cases[i].N, K = (size_t)cases[i].K;
@@ -171,8 +171,8 @@ static void check_refusals(const struct matmul_kernel *table)
     cudaFree(C);
 }
 
-/* What a launcher does, whatever the numbers: it returns its launch's error, keeps to its stream,
- * and has nothing left over from a launch in the next. */
+/* A launcher must, whatever the numbers, return its launch's error, keep to its stream, and leave
+ * nothing over from one launch to the next. */
 static inline void check_launches(const struct matmul_kernel *table,
                                   const struct matmul_case *cases, size_t count_of_cases)
 {
@@ -185,7 +185,7 @@ static inline void check_launches(const struct matmul_kernel *table,
     ladder_launches(&matmul_problem, table, MATMUL_SIZES(1, 2, 3));
 }
 
-/* One of A, B and C off its alignment, with rows that would suit a vector access. */
+/* One of A, B and C is off its alignment, with rows that would suit a vector access. */
 static inline void check_one_off(const struct matmul_kernel *table)
 {
     static const struct matmul_case cases[] = {{36, 40, 20}, {132, 260, 64}, {64, 128, 256}};

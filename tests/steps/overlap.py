@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the kernels of a step do while copies and products are under way, read from their traces.
+"""Shows what the kernels of a step do while copies and products are in flight, read from their traces.
 
   overlap.py [--kernel NAME] PROGRAM ...      programs of the checked build
 
@@ -23,39 +23,39 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "common/tools"))
-from traces import read  # noqa: E402  (its path is set above)
+from traces import read  # noqa: E402 (its path is set above)
 
 SIZES = {"matmul": "--m 64 --n 64 --k 256", "softmax": "--rows 1 --cols 66000",
-         "attention": "--batch 1 --heads 1 --seq-q 64 --seq-kv 640 --head-dim 64"}  # of problems; kernels have own_sizes
-OVERLAPS_PRODUCTS = "overlap"  # this rung and those after it
+         "attention": "--batch 1 --heads 1 --seq-q 64 --seq-kv 640 --head-dim 64"}  # used where a kernel has no own_sizes
+OVERLAPS_PRODUCTS = "overlap"  # this rung and those after it overlap products
 
 
 class Warp:
     def __init__(self):
-        self.uses = self.reductions = 0  # so far
-        self.last = None  # uses when it last waited for copies of its own
+        self.uses = self.reductions = 0  # counted so far
+        self.last = None  # `uses` when it last waited for copies of its own
         self.committed = -1  # the newest group of copies, which may be empty
-        self.copies, self.products = {}, {}  # by group: uses, reductions when it was ordered
-        self.places = collections.defaultdict(list)  # by group: where copies go
-        self.boxes = {}  # by mbarrier: uses when this warp ordered what completes it
-        self.passed = None  # uses when it last passed an mbarrier of K or V
-        self.between = collections.defaultdict(list)  # for each wait: uses, or reductions, since the order
+        self.copies, self.products = {}, {}  # by group: `uses` or `reductions` when it was ordered
+        self.places = collections.defaultdict(list)  # by group: where its copies go
+        self.boxes = {}  # by mbarrier: `uses` when this warp ordered what completes it
+        self.passed = None  # `uses` when it last passed an mbarrier of K or V
+        self.between = collections.defaultdict(list)  # for each wait: how much `uses` or `reductions` grew since the order
 
     @staticmethod
     def waited(groups, newest, pending, so_far):
-        """What came between the order of the newest group that a wait covers and the wait; None when it covers none."""
+        """Returns what came between the order of the newest group that a wait covers and the wait; None when it covers none."""
         done = sorted(group for group in groups if group <= newest - pending)
         return so_far - [groups.pop(group) for group in done][-1] if done else None
 
     def least(self):
-        """So many uses must lie between the order of a copy and the wait."""
+        """Returns how many uses must lie between the order of a copy and the wait."""
         times = collections.Counter(map(min, self.places.values()))
         ring = sum(count > 1 for count in times.values())
         return max(1, (ring - 2) * self.uses // max(1, len(self.places)) + 1)
 
 
 def boxes_of(events):
-    """[(index of the event, mbarrier)] of TMA loads of K and V: the ordering thread has announced their bytes before."""
+    """Returns [(index of the event, mbarrier)] of the TMA loads of K and V: those whose bytes their thread announced before."""
     announced, found = {}, {}
     for at, event in enumerate(events):
         if event["event"] == "mbarrier_arrive" and event["size"]:
@@ -66,7 +66,7 @@ def boxes_of(events):
 
 
 def watch(events):
-    """The warps of one block, with their waits."""
+    """Returns the warps of one block, with their waits."""
     warps, boxes = collections.defaultdict(Warp), boxes_of(events)
     for at, event in enumerate(events):
         warp, kind = warps[event.get("warp")], event["event"]
@@ -103,7 +103,7 @@ def watch(events):
                 warp.between["barriers"].append(warp.uses - warp.passed)
             warp.passed = warp.uses
     for warp in warps.values():
-        if warp.last == warp.uses:  # copies past the end, which the warp waits for and does not read
+        if warp.last == warp.uses:  # these copies are past the end: the warp waits for them and does not read them
             warp.between["copies"].pop()
     return warps.values()
 
@@ -133,7 +133,8 @@ def main():
                 for kind, between in warp.between.items():
                     waits[kind] += len(between)
                     idle[kind] += sum(uses < (warp.least() if kind == "copies" else 1) for uses in between)
-                    # S of each block, which the next step needs, and the last block's P·V.
+                    # Nothing need come before the waits for S of each block, which the next step needs, and for the last block's
+                    # P·V.
                     allowed[kind] += len(between) // 2 + 1 if kind == "products" else 0
             for kind in waits:
                 bad = idle[kind] > allowed[kind]

@@ -1,4 +1,4 @@
-/* The plans of step 02: exactly one block computes each element of C. */
+/* Proofs of step 02's plans: exactly one block computes each element of C. */
 #include "02_tiled_matmul/02_step.c"
 #include "tests/support/harness.h"
 #include "plans.h"
@@ -9,7 +9,7 @@
 /* Every side of a tile is a multiple of this many elements. */
 enum { CELL_ROWS = 16, CELL_COLS = 32 };
 
-/* Of more tiles than that a proof looks at the first and the last alone. */
+/* A proof paints at most this many tiles. Of more it judges only the first and the last. */
 enum { MOST_PAINTED = 1 << 14 };
 
 struct matmul_shape {
@@ -18,7 +18,7 @@ struct matmul_shape {
 
 static const struct matmul_kernel row = {.load_width = 4, .store_width = 4};
 
-/* No machine has the memory or the time for the others, and their cost fits no integer. */
+/* Returns false where no machine has the memory or the time, and the cost fits in no integer. */
 static bool could_run(struct matmul_shape c)
 {
     const double m = c.M, n = c.N, k = c.K;
@@ -36,7 +36,8 @@ static void check_cost(struct cost cost, struct matmul_shape c)
               "%dx%dx%d loads %lld times, %lld bytes", c.M, c.N, c.K, cost.loads, cost.bytes_read);
 }
 
-/* What became of the plans: painted whole; too large for that; refused, as no grid holds it. */
+/* Counts what happened to the plans: painted whole, too large for that, or refused because no grid
+ * holds them. */
 struct tally {
     int painted, large, refused;
 };
@@ -142,7 +143,8 @@ static void check_shape(struct matmul_shape c, const struct device_limits *devic
     }
 }
 
-/* The edges of every side and depth, and those that were once computed in part: on each device. */
+/* Takes the edges of every side and depth, and shapes that were once computed only in part, on each
+ * device. */
 TEST(plans_02, edges)
 {
     static const int depths[] = {0, 1, 16, 17, 96, 999, 4099};
@@ -162,7 +164,7 @@ TEST(plans_02, edges)
     cr_expect(tally.painted > 4000, "%d plans were painted", tally.painted);
 }
 
-/* Any shape that fits a canvas; each on one device after the other. */
+/* Takes any shape that fits a canvas, on one device after the other. */
 TEST(plans_02, random_shapes)
 {
     uint64_t state = 2;
@@ -176,7 +178,7 @@ TEST(plans_02, random_shapes)
     cr_expect(tally.painted > RANDOM_SHAPES, "%d plans were painted", tally.painted);
 }
 
-/* As large as matmul_run() lets them be. */
+/* Takes sizes as large as matmul_run() allows. */
 TEST(plans_02, largest)
 {
     uint64_t state = 3;

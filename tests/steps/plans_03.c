@@ -1,11 +1,11 @@
-/* Proofs of step 03's plans: who owns a row of so many columns, and what its threads keep. */
+/* Proofs of step 03's plans: who owns a row of any length, and what its threads keep. */
 #include "harness/ladder.h"
 #include "device/device.h"
 #include "tests/support/harness.h"
 #include "plans.h"
 #include "harness/refusal.h"
 
-/* The rows ask the test's device. */
+/* The rows' functions ask this device. */
 static struct device_limits tested;
 
 static cudaError_t tested_device(struct device_limits *limits)
@@ -24,7 +24,7 @@ static const struct softmax_kernel *online_softmax_kernels(void)
 
 typedef void shape_judge(int rows, int cols);
 
-/* Judges edge and random shapes, which have rows and columns, on the devices in turn. */
+/* Judges edge shapes and random ones on the devices in turn. A shape has rows and columns. */
 static int each_shape(shape_judge *judge)
 {
     static const int edges[] = {128,     256,       512,       1024,          2048,  4096,
@@ -97,7 +97,7 @@ TEST(plans_03, lanes_cover_every_row_once)
     cr_expect(shapes >= SHAPES && judged == shapes);
 }
 
-/* A row begins 0 to 3 floats past a multiple of 16 bytes: so many fewer are left for float4. */
+/* A row begins 0 to 3 floats past a multiple of 16 bytes, which leaves fewer floats for float4. */
 static void judge_cluster(int rows, int cols)
 {
     const struct cluster_plan plan = cluster_plan_of(rows, cols, &tested);

@@ -4,7 +4,7 @@
 #include "tests/support/harness.h"
 #include "plans_attention.h"
 
-/* The rows ask the test's device. */
+/* The rows' functions ask this device. */
 static struct device_limits tested;
 
 static cudaError_t tested_device(struct device_limits *limits)
@@ -23,7 +23,7 @@ static const struct attention_kernel *flash_v1_kernels(void)
 
 static int judged;
 
-/* Warps take slices of 4 * TR rows in turn, so any number of them goes through all rows. */
+/* Warps take slices of 4 * TR rows in turn, so any number of warps goes through all rows. */
 static void judge_slabs(const struct attention *call, const struct device_limits *device)
 {
     const int d = call->head_dim;

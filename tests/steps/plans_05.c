@@ -6,7 +6,7 @@
 
 #include <limits.h>
 
-/* The rows ask the test's device. */
+/* The rows' functions ask this device. */
 static struct device_limits tested;
 
 static cudaError_t tested_device(struct device_limits *limits)
@@ -25,13 +25,13 @@ static const struct attention_kernel *flash_v2_kernels(void)
 
 static int judged; /* plans that had something to cover */
 
-/* Numbers that a grid or an element of one is compared with. */
+/* A grid, or an element of one, is compared with this number. */
 static bool fits_grid(long long blocks)
 {
     return blocks > 0 && blocks <= INT_MAX;
 }
 
-/* The runs follow one another from the first key to the last. */
+/* The runs must follow one another from the first key to the last. */
 static void judge_runs(int seq_kv, int runs, int run_keys)
 {
     cr_assert(runs >= 1 && run_keys >= 0);

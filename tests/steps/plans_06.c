@@ -1,4 +1,5 @@
-/* Proofs of step 06's plans: the order of the tiles, the pairs, and the blocks that stay. */
+/* Proofs of step 06's plans: the order of the tiles, the pairs, and the blocks that are
+ * resident. */
 #include "harness/ladder.h"
 #include "device/device.h"
 #include "tests/support/harness.h"
@@ -15,13 +16,14 @@ static const struct attention_kernel *causal_half_kernels(void)
 
 static int judged;
 
-/* The tile that is painted or sampled n-th: all of few, of many the first, the last and others. */
+/* Chooses the tile to paint or sample n-th: every tile when there are few; otherwise the first, the
+ * last and others. */
 static int chosen_tile(uint64_t *state, int n, int tiles, bool few)
 {
     return few || n == 0 ? n : n == 1 ? tiles - 1 : (int)(plan_random(state) % (uint64_t)tiles);
 }
 
-/* The tile with this number lies inside, and the number follows from where it lies. */
+/* The tile with this number must lie inside, and its place must give the number. */
 static struct tile_place judge_place(const struct tile_order *order, int tile, int Br, int seq_q)
 {
     const struct tile_place place = tile_place_of(*order, tile, Br);
@@ -69,8 +71,8 @@ TEST(plans_06, every_tile_of_every_head_comes_once)
     cr_expect(judged >= 2 * RANDOM_SHAPES, "%d orders", judged);
 }
 
-/* Tiles that begin before the sequence hold every row once, and blocks of keys all that they see.
- */
+/* Tiles that begin within the sequence must hold every row once, and their blocks all keys that the
+ * rows see. */
 static void judge_hopper_tile(const struct attention *call, const struct tile_order *order,
                               int tile, int Br)
 {
@@ -95,7 +97,7 @@ static void judge_hopper_tile(const struct attention *call, const struct tile_or
     }
 }
 
-/* Blocks that stay: `grid` of them, each from its own number on, in steps of the grid. */
+/* `grid` blocks stay resident. Each takes tiles from its own number on, in steps of the grid. */
 static void judge_resident(int tiles, int grid)
 {
     cr_assert(grid > 0 && grid <= tiles);
@@ -170,7 +172,7 @@ TEST(plans_06, hopper_tiles_hold_every_row_and_the_keys_that_it_sees)
               causal_pairs_judged);
 }
 
-/* The formulas go from tile to tile: that of a very long sequence takes its time. */
+/* The formulas loop over the tiles, so a very long sequence would take too long. */
 static void judge_rows(const struct attention *call, const struct device_limits *device)
 {
     (void)device;

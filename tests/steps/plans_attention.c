@@ -13,7 +13,8 @@ static const struct device_limits *device_of(long long number)
     return &plan_devices[number % (long long)plan_device_count];
 }
 
-/* Every pair of edge lengths, with one head, with heads that share one, with several that do. */
+/* Takes every pair of edge lengths with one head, with heads that share one kv head, and with
+ * several kv heads. */
 static int edge_pairs(plan_judge *judge, int multiple, bool causal)
 {
     static const struct {
@@ -41,7 +42,7 @@ static int edge_pairs(plan_judge *judge, int multiple, bool causal)
     return judged;
 }
 
-/* The largest and the smallest of each size, each on every device. */
+/* Takes the largest and the smallest of each size on every device. */
 static int extremes(plan_judge *judge, int multiple, bool causal)
 {
     static const int many = MAX_EXTENT, half = 1 << 30;
@@ -90,7 +91,7 @@ static int extremes(plan_judge *judge, int multiple, bool causal)
     return judged;
 }
 
-/* A call whose rows of Q, and of K, an int can number. */
+/* Draws a call in which an int can number the rows of Q, and those of K. */
 static struct attention random_call(uint64_t *state, int multiple, bool causal)
 {
     struct attention call = {.scale = 1.0f};
@@ -140,7 +141,8 @@ void plan_attention_row(const struct attention_kernel *row, const struct attenti
                       (double)cost.bytes_written >= floor_bytes,
                   "%s: a cost is %lld, %lld, %lld, %lld", row->about.name, cost.loads, cost.stores,
                   cost.bytes_read, cost.bytes_written);
-    /* O, l and m, the scores of every pair, or 1024 runs of few rows: never more than these. */
+    /* The workspace must never exceed this: O, l and m, and the scores of every pair, or 1024 runs
+     * of few rows. */
     cr_assert((double)workspace <= 4.0 * rows * (call->seq_kv + 4.0) +
                                        4.0 * 1100 * (rows < 1e5 ? rows : 0.0) * 129.0 + 4.0,
               "%s: a workspace of %zu bytes", row->about.name, workspace);

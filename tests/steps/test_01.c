@@ -29,8 +29,8 @@ TEST(counters, costs)
     check_costs(naive_matmul_kernels(), cases, sizeof cases / sizeof *cases);
 }
 
-/* With whole tiles: a request of 32 lanes is 32 sectors where they walk down a column, 4 along a
- * row, 1 on the spot. */
+/* With whole tiles, a request of 32 lanes touches 32 sectors where the lanes walk down a column, 4
+ * along a row, and 1 where all read one element. */
 static void check_sectors(const char *name, unsigned long long per_A, unsigned long long per_B,
                           unsigned long long per_C)
 {
@@ -65,13 +65,13 @@ static cudaError_t crash(const float *A, const float *B, float *C, int M, int N,
 }
 
 /*
- * A crash takes all of the device's memory along; the kernels after it have it back, or are not run
- * where the driver gives a process that crashed no device again. They are never blamed.
+ * A crash takes all of the device's memory along. The kernels after it get their memory back, or do
+ * not run where the driver gives a process that crashed no device again. They are never blamed.
  */
 TEST(refusals, crashes)
 {
     static const struct matmul_kernel crashing = {.about.name = "crashing", .launch = crash};
-    /* compute-sanitizer would report the crash, which is meant to be */
+    /* compute-sanitizer would report the crash, which is intended. */
     if (backend_has_timing() && !ladder_full_size_or_skip("a crash"))
         return;
     struct trial trial =

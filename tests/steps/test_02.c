@@ -22,8 +22,8 @@ CALL_TEST(inputs, misaligned, check_misaligned(tiled_matmul_kernels()))
 CALL_TEST(inputs, one_misaligned, check_one_off(tiled_matmul_kernels()))
 CALL_TEST(arguments, refused, check_refusals(tiled_matmul_kernels()))
 
-/* Parts of the ladder as tables of their own: from wide_tile on, which have 128 x 256 tiles; sgemm
- * and sgemm_cluster, which choose between tiles; and the last of them. */
+/* These tables are parts of the ladder: from wide_tile on, which have 128 x 256 tiles; sgemm and
+ * sgemm_cluster, which choose between tiles; and the last of these. */
 static const struct matmul_kernel *from(const char *name)
 {
     return (const struct matmul_kernel *)ladder_find(&matmul_problem, tiled_matmul_kernels(), name);
@@ -44,8 +44,9 @@ static const struct matmul_kernel *sgemm_cluster_alone(void)
     return from("sgemm_cluster");
 }
 
-/* 128 x 256 tiles on the CPU backend's 8 multiprocessors (the second list: on a GPU's many), each
- * edge ragged or not; in two of them the three stages are filled three times and more. */
+/* The first list gives 128 x 256 tiles to the CPU backend's 8 multiprocessors, the second to a
+ * GPU's many, with each edge ragged or not. In two cases the three stages are filled three times or
+ * more. */
 TEST(wide, large_tiles)
 {
     static const struct matmul_case few[] = {{512, 512, 32},  {511, 509, 35},  {500, 1000, 17},
@@ -58,8 +59,8 @@ TEST(wide, large_tiles)
         check_cases(wide_rungs(), many, sizeof many / sizeof *many, 750);
 }
 
-/* Few tiles and a long K: shares of an even or odd number of steps, equal or not, the first of them
- * ragged. */
+/* Few tiles have a long K: the shares have an even or odd number of steps, equal or not, and the
+ * first share may be ragged. */
 TEST(sgemm, long_k)
 {
     static const struct matmul_case cases[] = {{64, 64, 256},  {1, 1, 256},     {100, 100, 300},
@@ -71,12 +72,12 @@ TEST(sgemm, long_k)
 }
 
 /*
- * Each choice of sgemm_cluster: tall and wide tiles for 1, 2 and 8 blocks of one group and 1 and 2
- * blocks of two; tiles of 80 x 160; large tiles and a second launch for the rest. The first list
- * fills the CPU backend's 8 multiprocessors, the second a GPU's 132, with whole tiles and ragged
- * ones, and with rows of B that are aligned to 16 bytes or not. The loop meets every number of
- * steps along K up to 17, so each number of shares with as few as it takes, and shares that are
- * equal or not.
+ * These cases meet each choice of sgemm_cluster: tall and wide tiles for 1, 2 and 8 blocks of one
+ * group and 1 and 2 blocks of two; tiles of 80 x 160; large tiles with a second launch for the
+ * rest. The first list fills the CPU backend's 8 multiprocessors, the second a GPU's 132, with
+ * whole tiles and ragged ones, and with rows of B that are aligned to 16 bytes or not. The loop
+ * goes through every number of steps along K up to 17. So it meets each number of shares with the
+ * fewest steps, and shares that are equal or not.
  */
 TEST(sgemm, clusters)
 {
@@ -100,11 +101,12 @@ TEST(sgemm, clusters)
         check_cases(sgemm_cluster_alone(), many, sizeof many / sizeof *many, 1100);
 }
 
-/* The shares are always added in the same order: every run gives the same bits, whichever block
- * arrives first. */
+/* The shares are always added in the same order, so every run must give the same bits, whichever
+ * block arrives first. */
 TEST(sgemm, clusters_repeat)
 {
-    /* Clusters of 2 and of 8 blocks; blocks of two groups, one and two to a cluster. */
+    /* The cases have clusters of 2 and of 8 blocks, and blocks of two groups, one and two to a
+     * cluster. */
     static const struct matmul_case cases[] = {
         {70, 90, 60}, {70, 90, 500}, {1020, 62, 50}, {70, 90, 120}, {155, 317, 130}};
     if (!ladder_runs(&sgemm_cluster_alone()->about))
@@ -134,15 +136,15 @@ TEST(sgemm, clusters_repeat)
 /* ---------------------------------------------------------------------------------------------- */
 /* What each kernel does, counted, against closed formulas */
 
-/* What a kernel does to C [M, N] = A [M, K] · B [K, N] with tiles BM x BN, in steps of BK along
- * K. */
+/* This is what a kernel does to C [M, N] = A [M, K] · B [K, N] with tiles BM x BN, in steps of BK
+ * along K. */
 struct expected {
     const char *name;
     int BM, BN, BK, threads;
     int shared_loads;       /* of one thread at one k */
-    int barriers_per_block; /* apart from those per tile */
+    int barriers_per_block; /* apart from those of each tile */
     int barriers_per_tile;
-    bool reads_on; /* reads the first operands of a tile that does not exist */
+    bool reads_on; /* it reads the first operands of a tile that does not exist */
 };
 
 static const struct expected ladder[] = {
@@ -164,7 +166,7 @@ static unsigned long long tiles(int n, int tile)
     return (unsigned long long)((n + tile - 1) / tile);
 }
 
-/* counters.x == value, or a message that names the kernel and the case. */
+/* Requires counters.x == value; the message names the kernel and the case. */
 #define EXPECT_COUNT(x, value)                                                                     \
     cr_expect(counters.x == (value), "%s %dx%dx%d: " #x " is %llu, not %llu", name, c.M, c.N, c.K, \
               counters.x, (unsigned long long)(value))
@@ -186,7 +188,7 @@ static void check_counters(const struct expected *e, struct matmul_case c)
     EXPECT_COUNT(atomics, 0ull);
 }
 
-/* Besides the sizes at which the tests below count something else, too. */
+/* These are sizes at which the tests below count nothing else. */
 TEST(counters, costs)
 {
     static const struct matmul_case cases[] = {
@@ -195,7 +197,7 @@ TEST(counters, costs)
         {64, 64, 64}, {128, 256, 16}, {130, 70, 36}, {33, 50, 19}};
     check_costs(tiled_matmul_kernels(), cases, sizeof cases / sizeof *cases);
     check_costs(last_rungs(), more, sizeof more / sizeof *more);
-    /* sgemm would choose another tile, and read half as much. */
+    /* At these sizes sgemm would choose another tile, and read half as much. */
     static const struct matmul_case clusters_alone[] = {
         {388, 388, 44}, {155, 317, 130}, {520, 515, 70}};
     check_costs(sgemm_cluster_alone(), clusters_alone, 3);
@@ -216,8 +218,8 @@ static void check_traffic(const struct matmul_kernel *table, struct matmul_case 
     ladder_traffic(&matmul_problem, table, MATMUL_SIZES(c.M, c.N, c.K), expected);
 }
 
-/* Whole sectors and no bank conflicts, also of a cluster of 8 blocks. There C is narrower than the
- * widest tiles: their warps ask for the same columns of B again. */
+/* Every kernel must use whole sectors and have no bank conflicts, even a cluster of 8 blocks. There
+ * C is narrower than the widest tiles, so their warps ask for the same columns of B again. */
 TEST(counters, traffic)
 {
     static const struct traffic ideal[] = {{NULL, 0, 0, 0}};
@@ -228,7 +230,7 @@ TEST(counters, traffic)
     check_traffic(tiled_matmul_kernels(), (struct matmul_case){128, 64, 256}, narrow);
 }
 
-/* The formula of the lesson, where the tile divides the sizes: 2·M·N·K / T. */
+/* The lesson's formula holds where the tile divides the sizes: 2·M·N·K / T. */
 TEST(counters, shared_tile_divides_loads_by_its_side)
 {
     struct counters counters;
@@ -238,10 +240,11 @@ TEST(counters, shared_tile_divides_loads_by_its_side)
                   counters.global_loads);
 }
 
-/* tests/steps/tiles_02.cu */
+/* tests/steps/tiles_02.cu defines this. */
 cudaError_t tiles_02_read_words(const int *word, int width, float *sum);
 
-/* What one launch of read_words costs in wavefronts, as lanes read nothing or the words given. */
+/* Counts the wavefronts of one launch of read_words. Its lanes read the given words, or nothing
+ * when width is 0. */
 static unsigned long long wavefronts_of(const int *word, int width)
 {
     struct device_buffer words, sums;
@@ -257,8 +260,8 @@ static unsigned long long wavefronts_of(const int *word, int width)
     return counters.shared_wavefronts;
 }
 
-/* The wavefronts of a read in which the lane in row y and column x, of `across` columns, wants the
- * word y * row_words + x * column_words. */
+/* Checks the wavefronts of a read by `across` columns of lanes, in which the lane in row y and
+ * column x wants the word y * row_words + x * column_words. */
 static void check_wavefronts(int across, int row_words, int column_words, int width,
                              unsigned long long wavefronts)
 {
@@ -274,42 +277,43 @@ static void check_wavefronts(int across, int row_words, int column_words, int wi
               row_words, column_words, with - without, wavefronts);
 }
 
-/* What the lesson says of layouts, also of those that the kernels avoid. */
+/* Checks what the lesson says of layouts, including those that the kernels avoid. */
 TEST(counters, bank_conflicts)
 {
-    /* shared_tile, a warp of 2 x 16 lanes: As[y][k] and Bs[k][x]; B transposed, Bs[x][k], at a
-     * pitch of 16 words and of 17. */
+    /* In shared_tile a warp has 2 x 16 lanes: As[y][k] and Bs[k][x]; with B transposed, Bs[x][k],
+     * the pitch is 16 words or 17. */
     check_wavefronts(16, 16, 0, 1, 1);
     check_wavefronts(16, 0, 1, 1, 1);
     check_wavefronts(16, 0, 16, 1, 8);
     check_wavefronts(16, 0, 17, 1, 1);
-    /* register_tile: columns 8 apart and side by side, rows of A's tile 8 apart (64 words) and 1.
-     */
+    /* In register_tile columns are 8 apart or side by side, and rows of A's tile 8 apart (64 words)
+     * or 1. */
     check_wavefronts(16, 0, 8, 1, 4);
     check_wavefronts(16, 0, 1, 1, 1);
     check_wavefronts(16, 64, 0, 1, 2);
     check_wavefronts(16, 8, 0, 1, 1);
-    /* vectorized: a store of the transposed A, 16 rows of k and of k + 4; pitch 128 and 132. */
+    /* In vectorized the transposed A is stored, 16 rows of k and of k + 4; the pitch is 128 or
+     * 132. */
     check_wavefronts(16, 4 * 128, 1, 1, 2);
     check_wavefronts(16, 4 * 132, 1, 1, 1);
-    /* async: 4 rows by 8 neighbours in k; 16 neighbours in k at the same pitch, as a tile 16 deep
-     * would have them. */
+    /* In async there are 4 rows by 8 neighbours in k, or 16 neighbours in k at the same pitch, as
+     * in a tile 16 deep. */
     check_wavefronts(8, 1, 128, 1, 8);
     check_wavefronts(8, 1, 132, 1, 1);
     check_wavefronts(16, 1, 132, 1, 2);
 }
 
-/* What sgemm and sgemm_cluster choose: a shape of tile, and how many shares of K there are; where a
- * rest is left, these are the rest's, and the first launch computes whole tiles of 128 x 256. */
+/* sgemm and sgemm_cluster choose the shape of a tile, and the number of shares of K. Where a rest
+ * is left, these are the rest's, and the first launch computes whole tiles of 128 x 256. */
 struct chosen {
     const char *name;
     struct matmul_case c;
     int BM, BN;
-    int blocks, groups; /* of a cluster, of a block */
+    int blocks, groups; /* of a cluster; of a block */
     bool rest;
 };
 
-/* Adds what `tiles` tiles with `elements` elements of C cost. */
+/* Adds the cost of `tiles` tiles with `elements` elements of C. */
 static void add_tiles(struct counters *sum, const struct chosen *chosen, unsigned long long tiles,
                       unsigned long long elements)
 {
@@ -319,9 +323,9 @@ static void add_tiles(struct counters *sum, const struct chosen *chosen, unsigne
     const unsigned long long TM = BN == 160 ? 10 : 8, TN = BN == 256 ? 16 : TM;
     const unsigned long long width = chosen->c.N % 4 == 0 ? 4 : 1, threads = BM * BN / (TM * TN);
     sum->launches++;
-    /* Two of the cluster in each block. */
+    /* In each block two barriers are the cluster's. */
     sum->barriers += tiles * (shares + steps + (shares > 1 ? 2 * blocks : 0));
-    /* The thread that stores an element reads each share's sum of it. */
+    /* The thread that stores an element reads every share's sum for it. */
     sum->shared_loads +=
         tiles * (shares + BK * steps) * threads * ((TM + TN) / (TM == 10 ? 2 : 4)) +
         (shares > 1 ? shares * elements / width : 0);
@@ -339,7 +343,7 @@ static void check_choice(const struct chosen *chosen)
 
     if (inside > 0)
         add_tiles(&sum, &large, inside, 0);
-    /* The tiles beside the large ones begin anew at the first column that those leave. */
+    /* The tiles beside the large ones begin at the first column that those leave. */
     const unsigned long long rows = inside > 0 ? c.M / 128 * 128ull : 0,
                              cols = inside > 0 ? c.N / 256 * 256ull : 0;
     add_tiles(&sum, chosen,
@@ -353,7 +357,7 @@ static void check_choice(const struct chosen *chosen)
     EXPECT_COUNT(shared_wavefronts, counters.shared_wavefronts_ideal);
 }
 
-/* On the CPU backend's 8 multiprocessors. */
+/* The choices are those on the CPU backend's 8 multiprocessors. */
 TEST(counters, choices)
 {
     static const struct chosen cases[] = {
@@ -400,7 +404,7 @@ TEST(arguments, more_blocks_than_a_grid_has)
     cr_expect(strstr(refusal(), "2147483648 blocks") != NULL, "'%s'", refusal());
 }
 
-/* The last rungs choose between kernels; one case for each. */
+/* The last rungs choose between kernels: each choice has one case. */
 TEST(launches, errors_and_streams)
 {
     static const struct matmul_case cases[] = {{33, 65, 17}, {70, 20, 40}};

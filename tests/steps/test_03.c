@@ -25,11 +25,11 @@ static void check(long long rows, long long cols, enum input_kind kind, uint64_t
                  offset);
 }
 
-/* From so many columns on a row is longer than a block keeps in registers: from online_lanes on
- * kernels do something else there, and the others what they do with half as many. */
+/* From this many columns on, a row is longer than a block keeps in registers. From online_lanes on,
+ * kernels then do something else; the others do what they do with half as many. */
 enum { CLUSTERED = 57344 };
 
-/* The kernels that are tried with rows of that length. */
+/* Returns the kernels to try with rows of that length. */
 static const void *table_for(long long cols)
 {
     return cols < CLUSTERED
@@ -56,8 +56,8 @@ TEST(shapes, short_rows)
             check(5, cols[i], (enum input_kind)kind, 11 + i, 0);
 }
 
-/* On both sides of each shape of thread block that online_block and the kernels after it choose
- * between. */
+/* The lengths lie on both sides of each shape of thread block that online_block and the kernels
+ * after it choose between. */
 TEST(shapes, long_rows)
 {
     static const int cols[] = {131,  132,  255,  256,  260,  511,  515,  516,  1000, 1023, 1024,
@@ -79,8 +79,8 @@ TEST(shapes, very_long_rows)
     check(2, 131071, INPUTS_LARGE, 47, 0);
 }
 
-/* On both sides of each size of cluster and share of a thread that online_cluster chooses between,
- * and past the last. */
+/* The lengths lie on both sides of each size of cluster and share of a thread that online_cluster
+ * chooses between, and past the last. */
 TEST(shapes, rows_of_a_cluster)
 {
     static const int cols[] = {57344, 57347,  57348,  61441,  65539,  65540,  90115,
@@ -109,7 +109,7 @@ TEST(shapes, many_rows)
     check(2011, 3, INPUTS_NORMAL, 61, 0);
 }
 
-/* More rows than gridDim.y can count, for each number of threads that a row has. */
+/* There are more rows than gridDim.y can count, for each number of threads that a row has. */
 TEST(shapes, more_than_65535_blocks)
 {
     if (!ladder_full_size_or_skip("more than 65535 blocks"))
@@ -119,7 +119,7 @@ TEST(shapes, more_than_65535_blocks)
     check(70000, 1031, INPUTS_NORMAL, 129, 0);
 }
 
-/* Pointers aligned to 4 bytes only, in each of the positions within 16 bytes. */
+/* Pointers are aligned to 4 bytes only, in each of the positions within 16 bytes. */
 TEST(shapes, misaligned)
 {
     static const int cols[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 127, 128, 515, 1024, 4099, 32774};
@@ -131,7 +131,7 @@ TEST(shapes, misaligned)
 /* ---------------------------------------------------------------------------------------------- */
 /* Matrices that no generator makes */
 
-/* float4 are stored only where both pointers have the same alignment. */
+/* Kernels store float4 only where both pointers have the same alignment. */
 TEST(matrices, output_aligned_unlike_input)
 {
     static const int cols[] = {1, 6, 128, 1023, 1028, 4099, 33000, 60000};
@@ -142,7 +142,7 @@ TEST(matrices, output_aligned_unlike_input)
 }
 
 enum special_row {
-    ONE_MINUS_INFINITY, /* 0 there, the rest as if it were not */
+    ONE_MINUS_INFINITY, /* 0 there, and no effect on the rest */
     ALL_MINUS_INFINITY, /* NaN */
     ONE_FINITE,         /* 1 there, 0 elsewhere */
     HALF_MINUS_INFINITY,
@@ -154,7 +154,7 @@ enum special_row {
     LARGEST_AND_SMALLEST, /* FLT_MAX - (-FLT_MAX) overflows: 1 and 0 */
     ALL_LARGEST,
     SUBNORMAL_RESULTS,
-    FAR_BELOW_ZERO, /* which no stand-in for -inf survives */
+    FAR_BELOW_ZERO, /* no finite stand-in for -inf works here */
     ONE_FAR_BELOW_ZERO,
     SPECIAL_ROWS
 };
@@ -206,8 +206,8 @@ static void fill_special(float *x, int cols, enum special_row kind, int at)
         x[at] = NAN;
 }
 
-/* The special element first, in the middle and last, so that it belongs to different threads and
- * different pieces of the row. */
+/* The special element comes first, in the middle and last, so that it belongs to different threads
+ * and different pieces of the row. */
 TEST(matrices, special_values)
 {
     static const int cols[] = {1, 2, 5, 33, 128, 515, 1023, 4096, 4097, 32777, 57349};
@@ -224,7 +224,7 @@ TEST(matrices, special_values)
     }
 }
 
-/* The reference's own results, since everything above is compared with them. */
+/* Everything above is compared with the reference, so its own results are checked here. */
 TEST(matrices, special_values_of_the_reference)
 {
     static const float row[][3] = {{-INFINITY, 0.0f, 0.0f},
@@ -245,7 +245,7 @@ TEST(matrices, special_values_of_the_reference)
     }
 }
 
-/* 0.747 everywhere but in the last row. */
+/* The matrix is 0.747 everywhere but in the last row. */
 CALL_TEST(matrices, past_2_to_the_31_elements,
           ladder_past_2_to_the_31(&softmax_problem, online_softmax_kernels(),
                                   SOFTMAX_SIZES(70000, 32768), SOFTMAX_SIZES(1, 32768),
@@ -260,8 +260,8 @@ static bool nearly(struct running_softmax a, struct running_softmax b, double ro
            fabs((double)a.l - b.l) <= roundings_allowed * UNIT_ROUNDOFF_F32 * fabs(b.l);
 }
 
-/* A state as it might arise: some maximum, and a sum of at least the maximum's own e^0. Now and
- * then the empty one. */
+/* Draws a state that might arise: some maximum, and a sum that includes at least the maximum's own
+ * e^0. Now and then the state is empty. */
 static struct running_softmax some_state(uint64_t index)
 {
     const struct running_softmax state = {(float)(10.0 * input_normal(83, 0, index)),
@@ -303,7 +303,7 @@ TEST(merge, associates)
     }
 }
 
-/* Pairs drawn at random are merged until one state is left: a tree of any shape gives the row's
+/* Pairs drawn at random are merged until one state is left. A tree of any shape must give the row's
  * maximum and sum. */
 TEST(merge, any_tree_gives_the_row)
 {
@@ -362,7 +362,7 @@ TEST(refusals, sizes_and_arrays)
     ladder_refused_arrays(&softmax_problem, table, good, 2);
 }
 
-/* A grid has at most 2^31 - 1 blocks, and a row of a cluster takes two or more of them. */
+/* A grid has at most 2^31 - 1 blocks, and a row of a cluster takes at least two. */
 TEST(refusals, more_blocks_than_a_grid_has)
 {
     float *memory = NULL;
@@ -398,8 +398,8 @@ static void expect_count(const char *name, const char *what, unsigned long long 
               formula);
 }
 
-/* Rows that begin anywhere, on both sides of each choice that the kernels from online_block on
- * make. */
+/* Rows begin anywhere, and lengths lie on both sides of each choice that the kernels from
+ * online_block on make. */
 TEST(counters, costs)
 {
     static const int shapes[][2] = {{64, 256},  {9, 1},      {5, 127},    {3, 1024},  {2, 1025},
@@ -412,8 +412,8 @@ TEST(counters, costs)
     }
 }
 
-/* A thread per row: every lane in a sector of its own. A warp or block per row: every sector used
- * whole, and lanes in banks of their own; also by a cluster. */
+/* With a thread per row, every lane has a sector of its own. With a warp or block per row, or a
+ * cluster, every sector is used whole and lanes have banks of their own. */
 TEST(counters, traffic)
 {
     static const long long shapes[][2] = {{32, 4096}, {2, 65536}};
@@ -425,7 +425,7 @@ TEST(counters, traffic)
     }
 }
 
-/* A barrier a row where more than one warp owns it. */
+/* Each row takes barriers where more than one warp owns it. */
 TEST(counters, barriers)
 {
     static const struct {
@@ -446,9 +446,9 @@ TEST(counters, barriers)
 }
 
 /*
- * One barrier in each block and two of the cluster, and each block stores its state in each: as
- * many blocks as hold the row at 11 float4 a thread. Rows that two blocks would hold at 7, and
- * those that 8 do not hold, are online_lanes's.
+ * Each block has one barrier of its own and two of the cluster, and stores its state in every
+ * block. There are as many blocks as hold the row at 11 float4 a thread. Rows that two blocks would
+ * hold at 7, and those that 8 do not hold, are left to online_lanes.
  */
 TEST(counters, online_cluster)
 {
@@ -468,12 +468,12 @@ TEST(counters, online_cluster)
         expect_count("online_cluster", "shared stores", did.shared_stores,
                      rows * blocks * (32 + (blocks > 1 ? blocks : 0)));
     }
-    setenv("SIMT_ARCH", "80", 1); /* a device without clusters */
+    setenv("SIMT_ARCH", "80", 1); /* this device has no clusters */
     if (count("online_cluster", 1, 60000, &did))
         expect_count("online_cluster on sm_80", "barriers", did.barriers, 1);
 }
 
-/* One row length for each of the kernels that the later ones choose between. */
+/* One row length stands for each of the kernels that the later ones choose between. */
 TEST(launches, errors_and_streams)
 {
     static const long long cols[] = {20, 1000, 1028, 5000, 20000, 33000, 60000, 70000, 200000};

@@ -10,7 +10,7 @@ static const struct attention_kernel *flash_v1_kernels(void)
     return step_rows(&step_04, &attention_problem);
 }
 
-/* tests/steps/tiles_04.cu: the same sources at tiles that are not square, and at those for an
+/* tests/steps/tiles_04.cu has the same sources at tiles that are not square, and at those for an
  * sm_75. */
 attention_fn attention_flash_v1_16x32, attention_flash_v1_32x8;
 attention_fn attention_flash_v1_async_64_kb;
@@ -44,8 +44,8 @@ static void check(struct size size, enum input_kind kind, uint64_t seed, size_t 
     check_sizes(flash_v1_kernels(), size, kind, seed, offset);
 }
 
-/* The kernels that go tile by tile are fast enough to be tried at many more shapes than those that
- * go key by key. */
+/* The kernels that go tile by tile are fast enough to try at many more shapes than those that go
+ * key by key. */
 static const struct attention_kernel *tiled(void)
 {
     return (const struct attention_kernel *)ladder_find(&attention_problem, flash_v1_kernels(),
@@ -86,7 +86,8 @@ TEST(shapes, head_dims)
         check((struct size){1, 1, 1, 19, 37, head_dim[i]}, INPUTS_NORMAL, 31 + i, 0);
 }
 
-/* Chunks of 32 keys, and 8 warps that share the keys of a query: around the multiples of both. */
+/* Chunks have 32 keys, and 8 warps share the keys of a query: the lengths lie around the multiples
+ * of both. */
 TEST(shapes, queries_are_not_keys)
 {
     static const int seq[][2] = {{1, 300},  {300, 1}, {2, 257}, {129, 3},
@@ -111,7 +112,7 @@ TEST(shapes, inputs)
     }
 }
 
-/* Pointers aligned to 4 bytes only, in each of the positions within 16 bytes. */
+/* Pointers are aligned to 4 bytes only, in each of the positions within 16 bytes. */
 TEST(shapes, misaligned)
 {
     static const int head_dim[] = {4, 30, 64};
@@ -160,8 +161,9 @@ TEST(tiles, head_dims)
                     171 + (uint64_t)head_dim, 0);
 }
 
-/* Each loop at least three times with everything that may change between its turns: heads of two
- * key/value heads with a padded head_dim, many chunks, slices and tiles, and their tails. */
+/* Each loop runs at least three times while everything that may change between its turns does:
+ * heads of two key/value heads with a padded head_dim, many chunks, slices and tiles, and their
+ * tails. */
 TEST(tiles, many_turns)
 {
     check((struct size){1, 2, 2, 40, 40, 40}, INPUTS_NORMAL, 401, 0);
@@ -199,8 +201,8 @@ CALL_TEST(contract, refused_calls, check_refused_calls(flash_v1_kernels(), TENSO
 CALL_TEST(contract, refused_pointers,
           check_refused_pointers(flash_v1_kernels(), (struct size){1, 2, 1, 9, 70, 16}))
 
-/* The scores of one head at 16384 are 1 GiB, and standard needs them all; the others need a few
- * floats per query. */
+/* The scores of one head at 16384 are 1 GiB, and only standard needs them all; the others need a
+ * few floats per query. */
 TEST(contract, workspace)
 {
     for (int seq = 1; seq <= 1 << 20; seq *= 2) {
@@ -246,7 +248,7 @@ TEST(counters, costs_barriers_and_atomics)
             {"row_per_thread", 0, 0},
             {"row_parallel", 0, 0},
             {"key_parallel_ordered", 0, -1},
-            /* A maximum, a sum, and one for each element of O, per chunk of 32 keys. */
+            /* Each chunk of 32 keys has a maximum, a sum, and one atomic for each element of O. */
             {"key_parallel_atomic", 0, rows * chunks * (2 + size.head_dim)},
             {"key_parallel_block", rows, 0},
             {"flash_v1", heads * tiles(size.seq_kv, 16) * (1 + 3 * tiles(size.seq_q, 16)), 0},
@@ -279,15 +281,15 @@ TEST(counters, costs_barriers_and_atomics)
 }
 
 /*
- * Sectors and bank conflicts of whole tiles. Whole sectors are 1, a broadcast of a float to a warp
- * is 1/4, lanes in rows of their own 8; a warp that stores one float of LSE, l or m has a sector
- * for it.
+ * These are the sectors and bank conflicts of whole tiles. Whole sectors are 1, a broadcast of a
+ * float to a warp is 1/4, and lanes in rows of their own are 8. A warp that stores one float of
+ * LSE, l or m takes a sector for it.
  *
- * A warp of row_per_thread loads K and V by broadcasts and Q and O from 32 different rows. In
+ * A warp of row_per_thread loads K and V by broadcasts, and Q and O from 32 different rows. In
  * standard's scores the lanes are 32 keys apart by d and share the query. The tiles of 08 to 10
- * load O by rectangles, a float at a time; those of 11 to 13 four at a time. In flash_v1's K_tile,
- * K_tile[col · d + k], 16 lanes meet in one bank; elsewhere only the lanes that add up a row of S
- * do.
+ * load O by rectangles, a float at a time; those of 11 to 13 load four at a time. In flash_v1's
+ * K_tile, K_tile[col · d + k], 16 lanes meet in one bank; elsewhere only the lanes that add up a
+ * row of S do.
  */
 TEST(counters, traffic)
 {
@@ -310,8 +312,8 @@ TEST(counters, traffic)
     check_traffic(flash_v1_kernels(), (struct size){1, 1, 1, 128, 128, 64}, expected);
 }
 
-/* Those whose blocks grow with the queries times the keys can need more than a grid has. They say
- * so before they touch anything. */
+/* Kernels whose blocks grow with the queries times the keys can need more than a grid has. They
+ * must say so before they touch anything. */
 TEST(refusals, more_blocks_than_a_grid_has)
 {
     static const char *const names[] = {"standard", "key_parallel_ordered", "key_parallel_atomic"};
@@ -328,8 +330,8 @@ TEST(refusals, more_blocks_than_a_grid_has)
     }
 }
 
-/* An sm_75, where a block has 64 KB of shared memory: smaller tiles and fewer warps, and one kernel
- * that refuses. A GPU has its own limit only. */
+/* On an sm_75 a block has 64 KB of shared memory: tiles are smaller, warps fewer, and one kernel
+ * refuses. A GPU has only its own limit. */
 CONDITIONAL_TEST(launches, least_shared_memory, ladder_architecture(75))
 {
     check((struct size){1, 2, 1, 9, 70, 30}, INPUTS_NORMAL, 101, 0);
@@ -340,8 +342,8 @@ CONDITIONAL_TEST(launches, least_shared_memory, ladder_architecture(75))
                    "66560 bytes of shared");
 }
 
-/* One head_dim for each of the tiles that the kernels choose between. The second is the first with
- * other heads. */
+/* One head_dim stands for each of the tiles that the kernels choose between. The second case is the
+ * first with other heads. */
 TEST(launches, errors_and_streams)
 {
     static const struct size cases[] = {{1, 2, 1, 17, 35, 64},

@@ -10,7 +10,7 @@ static const struct attention_kernel *flash_v2_kernels(void)
     return step_rows(&step_05, &attention_problem);
 }
 
-/* tests/steps/tiles_05.cu: the same sources at tiles that are not square, and at those for an
+/* tests/steps/tiles_05.cu has the same sources at tiles that are not square, and at those for an
  * sm_75. */
 attention_fn attention_flash_v2_16x32, attention_flash_v2_32x8;
 attention_fn attention_flash_v2_registers_64_kb;
@@ -61,7 +61,8 @@ TEST(shapes, sequences)
         check((struct size){1, 1, 1, seq[i], seq[i], 20}, INPUTS_NORMAL, 3 + i, 0);
 }
 
-/* On both sides of every width that a kernel pads head_dim to, and odd ones that no float4 fits. */
+/* The sizes lie on both sides of every width that a kernel pads head_dim to; odd ones fit no
+ * float4. */
 TEST(shapes, head_dims)
 {
     static const int head_dim[] = {1,  2,  3,  4,  5,  16, 31, 32,  33,  36, 63,
@@ -81,9 +82,9 @@ TEST(shapes, other_tiles)
     }
 }
 
-/* Runs, tiles and heads change together: five runs of the keys, two key/value heads with a padded
- * head_dim, tiles of queries and keys that repeat at least three times; more runs than groups that
- * merge them. */
+/* Runs, tiles and heads change together: there are five runs of the keys, two key/value heads with
+ * a padded head_dim, tiles of queries and keys that repeat at least three times, and more runs than
+ * groups that merge them. */
 TEST(shapes, many_turns)
 {
     const struct attention_kernel splitting[] = {
@@ -97,7 +98,7 @@ TEST(shapes, many_turns)
     check_sizes(splitting, (struct size){1, 1, 1, 1, 4200, 128}, INPUTS_NORMAL, 404, 0);
 }
 
-/* At least two full tiles and a tail of each kernel, both ways. */
+/* Each kernel has at least two full tiles and a tail, both ways. */
 TEST(shapes, tiles_and_tails)
 {
     check((struct size){1, 1, 1, 261, 67, 64}, INPUTS_NORMAL, 61, 0);
@@ -141,8 +142,8 @@ TEST(shapes, inputs)
     }
 }
 
-/* Pointers aligned to 4 bytes only, in each of the positions within 16 bytes; where the keys are
- * cut, in one for each head_dim. */
+/* Pointers are aligned to 4 bytes only, in each of the positions within 16 bytes. Where the keys
+ * are split, each head_dim has one of the positions. */
 TEST(shapes, misaligned)
 {
     static const int head_dim[] = {4, 30, 64, 72, 128};
@@ -188,7 +189,7 @@ CALL_TEST(contract, very_small_scores, check_very_small_scores(flash_v2_kernels(
 CALL_TEST(contract, refused_scales, check_refused_scales(flash_v2_kernels()))
 CALL_TEST(contract, refused_calls, check_refused_calls(flash_v2_kernels(), TENSOR_F32))
 
-/* So few queries that split_kv wants a workspace. */
+/* There are so few queries that split_kv wants a workspace. */
 TEST(contract, refused_pointers)
 {
     const struct size size = {1, 1, 1, 1, 600, 16};
@@ -197,12 +198,12 @@ TEST(contract, refused_pointers)
     check_refused_pointers(flash_v2_kernels(), size);
 }
 
-/* Not one of them has room for the N × N scores: at most so many floats for each row, however long
- * it is. */
+/* No kernel may have room for the N × N scores: each row gets at most this many floats, however
+ * long it is. */
 TEST(contract, workspace_is_linear)
 {
-    /* split_kv_naive: 1024 blocks of 16 rows, or fewer than twice as many where more runs than
-     * needed fit */
+    /* split_kv_naive takes 1024 blocks of 16 rows, or fewer than twice as many where more runs than
+     * needed fit. */
     const int rows_in_flight = 2 * 1024 * 16;
     for (int seq = 1; seq <= 1 << 24; seq *= 2) {
         for (int seq_q = 1; seq_q <= seq;
@@ -218,7 +219,7 @@ TEST(contract, workspace_is_linear)
     }
     struct attention call = call_of((struct size){1, 1, 1, 16384, 16384, 64});
     cr_expect(split_kv()->workspace(&call) == 0, "the queries alone fill the grid");
-    call.kv_heads = 0; /* nonsense may be asked about */
+    call.kv_heads = 0; /* it may be asked about nonsense */
     cr_expect(split_kv()->workspace(&call) == 0);
     call = call_of((struct size){1 << 20, 1 << 20, 1, 1 << 20, 16384, 64});
     cr_expect(split_kv()->workspace(&call) == 0);
@@ -237,7 +238,7 @@ TEST(counters, costs)
     check_costs(other_tiles, counted, sizeof counted / sizeof *counted);
 }
 
-/* Loads of 16 bytes a lane are a quarter of the instructions. */
+/* Loads of 16 bytes a lane take a quarter of the instructions. */
 TEST(counters, wide_loads)
 {
     struct counters counters;
@@ -248,9 +249,12 @@ TEST(counters, wide_loads)
               counters.global_loads, counters.global_load_bytes);
 }
 
-/* Sectors and bank conflicts of whole tiles: each LSE is a store of its own, and K_tile[key · d +
- * k] of the first kernel lies in few banks. In split_kv all groups ask for the same queries; where
- * the keys are cut, its merge and the naive one's read LSE by broadcasts or one by one. */
+/*
+ * These are the sectors and bank conflicts of whole tiles. Each LSE is a store of its own, and
+ * K_tile[key · d + k] of the first kernel lies in few banks. In split_kv all groups ask for the
+ * same queries. Where the keys are split, its merge and the naive one's read LSE by broadcasts or
+ * one by one.
+ */
 TEST(counters, traffic)
 {
     static const struct traffic many_queries[] = {
@@ -291,7 +295,7 @@ TEST(counters, barriers)
     }
 }
 
-/* Where K lies transposed, rows are padded and no thread waits for a bank. */
+/* K lies transposed with padded rows, so no thread waits for a bank. */
 TEST(counters, no_bank_conflicts)
 {
     const struct size size = {1, 1, 1, 130, 70, 64};
@@ -305,8 +309,8 @@ TEST(counters, no_bank_conflicts)
     }
 }
 
-/* One case for each width, and for each number of rows and runs, that the kernels choose. The
- * second is the first with other heads. */
+/* There is one case for each width, and for each number of rows and runs, that the kernels choose.
+ * The second is the first with other heads. */
 TEST(launches, errors_and_streams)
 {
     static const struct size cases[] = {

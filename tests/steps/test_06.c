@@ -20,7 +20,7 @@ static bool count(const char *name, struct size size, bool causal, struct counte
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* Every rung, every shape. Br is 64, 128 or 192 and Bc 32, 48, 64 or 128. */
+/* Every rung takes every shape. Br is 64, 128 or 192 and Bc 32, 48, 64 or 128. */
 
 CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, causal_half_kernels(), "06"))
 
@@ -32,7 +32,7 @@ TEST(shapes, sequences_full)
               3 + i);
 }
 
-/* The first query sees one key, the last all, and the diagonal cuts tiles in every way. */
+/* The first query sees one key, the last sees all, and the diagonal cuts tiles in every way. */
 TEST(shapes, sequences_causal)
 {
     static const int seq[] = {1, 2, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129};
@@ -41,7 +41,7 @@ TEST(shapes, sequences_causal)
               31 + i);
 }
 
-/* At least two full tiles and a tail of every rung, both ways. */
+/* Every rung has at least two full tiles and a tail, both ways. */
 TEST(shapes, tiles_and_tails_head_dim_64)
 {
     check((struct size){1, 1, 1, 389, 261, 64}, true, INPUTS_NORMAL, 61);
@@ -55,7 +55,7 @@ TEST(shapes, tiles_and_tails_head_dim_128)
     check((struct size){1, 1, 1, 257, 270, 128}, false, INPUTS_NORMAL, 65);
 }
 
-/* Multiples of 8 are what every rung takes; the padding is up to 64 or 128. */
+/* Every rung takes multiples of 8, and pads them to 64 or 128. */
 TEST(shapes, head_dims)
 {
     static const int head_dim[] = {8, 16, 40, 56, 64, 72, 96, 120, 128};
@@ -73,8 +73,8 @@ TEST(shapes, head_dims_of_half_alone)
     }
 }
 
-/* Fewer queries than keys: the first query sees seq_kv - seq_q + 1 of them. A new token, a chunk of
- * a prompt. */
+/* With fewer queries than keys the first query sees seq_kv - seq_q + 1 of them, as for a new token
+ * or a chunk of a prompt. */
 TEST(shapes, fewer_queries_than_keys)
 {
     static const int seq[][2] = {{1, 300}, {2, 65}, {5, 129}, {64, 127}, {65, 66}, {100, 293}};
@@ -83,7 +83,7 @@ TEST(shapes, fewer_queries_than_keys)
               INPUTS_NORMAL, 111 + i);
 }
 
-/* Three blocks of keys with a mask, which takes the last rung's tiles of 192 queries: it has them
+/* Three blocks of keys have a mask. That takes the last rung's tiles of 192 queries, which it has
  * from 513 keys on. */
 TEST(shapes, masks_in_three_blocks)
 {
@@ -92,7 +92,8 @@ TEST(shapes, masks_in_three_blocks)
                 in_half((struct size){1, 1, 1, 131, 513, 64}, true), INPUTS_NORMAL, 118, 0);
 }
 
-/* More queries than keys: the first seq_q - seq_kv see none. Whole tiles of them, in {300, 1}. */
+/* With more queries than keys the first seq_q - seq_kv queries see none. In {300, 1} these are
+ * whole tiles. */
 TEST(shapes, queries_that_see_no_key)
 {
     static const int seq[][2] = {{2, 1}, {33, 32}, {65, 1}, {129, 64}, {300, 1}, {293, 100}};
@@ -101,7 +102,7 @@ TEST(shapes, queries_that_see_no_key)
               INPUTS_NORMAL, 121 + i);
 }
 
-/* kv_heads 1, 2 and heads. */
+/* kv_heads is 1, 2 and heads. */
 TEST(shapes, batches_and_heads)
 {
     static const int heads[][3] = {{2, 2, 1}, {1, 2, 2}, {3, 1, 1}, {1, 6, 3}};
@@ -114,7 +115,7 @@ TEST(shapes, inputs)
 {
     for (int kind = 0; kind < INPUT_KINDS; kind++) {
         check((struct size){1, 1, 1, 67, 131, 64}, true, (enum input_kind)kind, 141);
-        if (kind != INPUTS_UNIFORM && kind != INPUTS_CONSTANT) /* smooth, as normal ones are */
+        if (kind != INPUTS_UNIFORM && kind != INPUTS_CONSTANT) /* both are as smooth as NORMAL */
             check((struct size){1, 1, 1, 19, 70, 128}, false, (enum input_kind)kind, 142);
     }
 }
@@ -140,14 +141,14 @@ static int multiprocessors_here(void)
     return count;
 }
 
-/* The rungs whose blocks stay for more than one tile. */
+/* Checks the rungs whose blocks stay for more than one tile. */
 static void check_resident(struct size size, bool causal, uint64_t seed)
 {
     const void *resident = ladder_find(&attention_problem, causal_half_kernels(), "resident");
     check_sizes(resident, in_half(size, causal), INPUTS_NORMAL, seed, 0);
 }
 
-/* More tiles than blocks that stay: the rung that draws its tiles draws. */
+/* There are more tiles than resident blocks, so the rung that draws its tiles draws some. */
 TEST(shapes, more_tiles_than_multiprocessors)
 {
     const int multiprocessors = multiprocessors_here();
@@ -155,7 +156,7 @@ TEST(shapes, more_tiles_than_multiprocessors)
     check_resident((struct size){1, multiprocessors + 1, 1, 3, 9, 128}, false, 162);
 }
 
-/* Several tiles a block, whose kv head, mask and rows change from one to the next. */
+/* A block takes several tiles, and kv head, mask and rows change from one to the next. */
 TEST(shapes, tiles_that_change)
 {
     const int multiprocessors = multiprocessors_here();
@@ -166,9 +167,9 @@ TEST(shapes, tiles_that_change)
                    165);
 }
 
-/* multicast and lazy_rescale share loads in pairs of blocks where they have full attention, more
- * than 512 keys, a head_dim above 64 and an even number of tiles of 128 queries. There the rungs
- * after them are lazy_rescale. */
+/* multicast and lazy_rescale share loads in pairs of blocks for full attention with more than 512
+ * keys, a head_dim above 64 and an even number of tiles of 128 queries. There the rungs after them
+ * run lazy_rescale. */
 static const struct attention_kernel *pairs(void)
 {
     static struct attention_kernel table[3];
@@ -177,7 +178,7 @@ static const struct attention_kernel *pairs(void)
     return table;
 }
 
-/* The rungs after it have pairs for causal attention, too, with more than 1024 keys. */
+/* Later rungs also have pairs for causal attention with more than 1024 keys. */
 static const struct attention_kernel *causal_pairs(void)
 {
     return (const struct attention_kernel *)ladder_find(&attention_problem, causal_half_kernels(),
@@ -191,7 +192,7 @@ static void check_each(const struct attention_kernel *table, const struct size *
         check_sizes(table, sizes[i], INPUTS_NORMAL, seed + i, 0);
 }
 
-/* In either type, in turn. */
+/* Checks each kind of input, with the two types in turn. */
 static void check_each_kind(const struct attention_kernel *table, struct size size, uint64_t seed)
 {
     for (int kind = 0; kind < INPUT_KINDS; kind++) {
@@ -200,8 +201,8 @@ static void check_each_kind(const struct attention_kernel *table, struct size si
     }
 }
 
-/* Whole tiles and rows that do not exist, of the first tile; a whole block of keys, some of one
- * half of it and some of the other; neighbours of what has pairs. */
+/* Tiles are whole, or the first one lacks rows. The last block of keys is whole, or ends in its
+ * first or its second half. The last five sizes are just outside those that have pairs. */
 TEST(shapes, pairs)
 {
     static const struct size sizes[] = {
@@ -218,7 +219,7 @@ TEST(shapes, pairs)
 CALL_TEST(shapes, pairs_and_inputs,
           check_each_kind(pairs(), (struct size){1, 1, 1, 130, 1040, 72, false}, 231))
 
-/* NaN, and scores below what half can hold. */
+/* The inputs have NaN, and scores below what half can hold. */
 TEST(shapes, pairs_and_numbers)
 {
     const struct size full = {1, 1, 1, 130, 530, 72, false, TENSOR_F16},
@@ -230,7 +231,7 @@ TEST(shapes, pairs_and_numbers)
     expect_scores(causal_pairs(), causal, above, 2.0, -20000.0);
 }
 
-/* Each pair takes three tiles and some take four, of other heads and kv heads. */
+/* Each pair takes three tiles, and some take four, of other heads and kv heads. */
 TEST(shapes, pairs_that_change)
 {
     const long long heads = 2 * (3 * (multiprocessors_here() / 2) / 2 + 1);
@@ -240,8 +241,8 @@ TEST(shapes, pairs_that_change)
                 INPUTS_OUTLIERS, 242, 0);
 }
 
-/* As the three before. Of a pair's tile half of the rows may see one block of keys less, or two;
- * some rows may see none, or not exist. */
+/* These are the three tests above for causal pairs. Half of the rows of a pair's tile may see one
+ * block of keys fewer, or two; some rows may see none, or not exist. */
 TEST(shapes, causal_pairs)
 {
     static const struct size sizes[] = {
@@ -260,8 +261,8 @@ CALL_TEST(shapes, causal_pairs_and_inputs,
 TEST(shapes, causal_pairs_that_change)
 {
     const long long heads = 2 * (3 * (multiprocessors_here() / 2) / 2 + 1);
-    /* outliers: a row's greatest score may be among the first keys that are processed, so what is
-     * left of another tile in O counts */
+    /* With outliers a row's greatest score may be among the first keys that are processed. Then O
+     * shows anything left from another tile. */
     check_sizes(causal_pairs(), in_half((struct size){1, heads, heads / 2, 256, 1152, 72}, true),
                 INPUTS_OUTLIERS, 271, 0);
 }
@@ -272,8 +273,8 @@ static const struct attention_kernel *skipping(void)
                                                         "skipping");
 }
 
-/* One warpgroup or two of the first tile have no rows, with several blocks of keys; causal, one or
- * two see a block less than the last one. */
+/* One or two warpgroups of the first tile have no rows, with several blocks of keys. With a mask,
+ * one or two see a block fewer than the last one. */
 TEST(shapes, skipping)
 {
     static const struct size sizes[] = {
@@ -285,7 +286,7 @@ TEST(shapes, skipping)
     check_each(skipping(), sizes, sizeof sizes / sizeof *sizes, 311);
 }
 
-/* Blocks take several tiles, with rows for all warpgroups and without. */
+/* Blocks take several tiles, in some of which a warpgroup has no rows. */
 TEST(shapes, skipping_tiles_that_change)
 {
     const long long heads = 2 * multiprocessors_here() + 2;
@@ -295,23 +296,23 @@ TEST(shapes, skipping_tiles_that_change)
                 INPUTS_OUTLIERS, 322, 0);
 }
 
-/* Each stage of K and V is filled three times at least, in every rung. */
+/* In every rung each stage of K and V is filled at least three times. */
 TEST(shapes, rings_that_wrap)
 {
     check((struct size){1, 1, 1, 64, 1030, 64}, false, INPUTS_NORMAL, 166);
     check((struct size){1, 1, 1, 64, 650, 128}, true, INPUTS_NORMAL, 167);
 }
 
-/* A head_dim that is padded, and several kv heads: what lies past the last feature is not the next
- * head's. */
+/* head_dim is padded, and there are several kv heads: what lies past the last feature must not be
+ * read from the next head. */
 TEST(shapes, padded_heads)
 {
     check((struct size){1, 2, 2, 40, 40, 40}, false, INPUTS_NORMAL, 168);
     check((struct size){2, 2, 2, 70, 70, 104}, true, INPUTS_NORMAL, 169);
 }
 
-/* Causal heads are taken in groups whose K and V are 8 MB (rows of 512 keys): here a group of 32
- * and one of 1, two tiles each. One rung stands for all that share tile_order.cuh. */
+/* Causal heads are taken in groups whose K and V have 8 MB (rows of 512 keys): here a group of 32
+ * and one of 1, with two tiles each. One rung stands for all that share tile_order.cuh. */
 TEST(shapes, heads_in_groups)
 {
     const struct kernel *kernel = ladder_find(&attention_problem, causal_half_kernels(), "wgmma");
@@ -332,7 +333,8 @@ TEST(shapes, heads_in_groups)
 /* ---------------------------------------------------------------------------------------------- */
 /* What can be said without a tolerance */
 
-/* How many halves lie between two: 0 for the same (and for the two zeros), 1 for neighbours. */
+/* Counts how many halves two are apart: 0 for the same (and for the two zeros), 1 for
+ * neighbours. */
 static int halves_apart(uint16_t a, uint16_t b)
 {
     const int place_a = a >> 15 ? -(a & 0x7fff) : a;
@@ -340,7 +342,7 @@ static int halves_apart(uint16_t a, uint16_t b)
     return abs(place_a - place_b);
 }
 
-/* A query that sees one key: O is its value, to the bit. */
+/* Where a query sees one key, O must be that key's value, to the bit. */
 TEST(exact, first_row_is_the_first_value)
 {
     struct trial trial = half_trial((struct size){1, 2, 2, 70, 70, 64}, true, INPUTS_NORMAL, 5);
@@ -356,7 +358,8 @@ TEST(exact, first_row_is_the_first_value)
     trial_destroy(&trial);
 }
 
-/* How far the outputs of two trials are apart, at most, from row first_row of each head on. */
+/* Finds how far the outputs of two trials are apart, at most, from row first_row of each head
+ * on. */
 static void largest_differences(const struct trial *masked, const struct trial *full,
                                 size_t first_row, int *apart, float *LSE_apart)
 {
@@ -377,9 +380,9 @@ static void largest_differences(const struct trial *masked, const struct trial *
     }
 }
 
-/* Aligned to the bottom right, the mask hides nothing from the last query: one neighbouring half at
- * most, which two compilations of the same sums may make of it. V is positive here: nothing
- * cancels. */
+/* Aligned to the bottom right, the mask hides nothing from the last query. The outputs may differ
+ * by one neighbouring half, because the same sums are compiled twice. V is positive here, so
+ * nothing cancels. */
 TEST(exact, a_mask_that_hides_nothing)
 {
     static const struct size size[] = {
@@ -449,7 +452,7 @@ TEST(bfloat16, contract)
     const struct size size = {1, 2, 1, 9, 70, 16, false, TENSOR_BF16};
     check_refused_pointers(first_of_two_types(), size);
 
-    /* half and wmma take halves alone */
+    /* half and wmma take only halves. */
     struct trial trial = trial_with(size, INPUTS_NORMAL, 5);
     const struct attention call = call_on(&trial);
     const struct attention_kernel halves[] = {
@@ -470,7 +473,7 @@ TEST(contract, refused_calls)
         causal_half_kernels()[0], causal_half_kernels()[1], {.about.name = NULL}};
     check_refused_calls(halves, TENSOR_F16);
 
-    /* The scale is multiplied by log2 e. */
+    /* The kernels multiply the scale by log2 e. */
     struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
     struct attention call = call_on(&trial);
     call.scale = 3e38f;
@@ -484,7 +487,7 @@ CALL_TEST(contract, refused_pointers,
           check_refused_pointers(causal_half_kernels(),
                                  in_half((struct size){1, 2, 1, 9, 70, 16}, false)))
 
-/* All but `half` copy 16 bytes at a time. */
+/* All kernels but `half` copy 16 bytes at a time. */
 TEST(contract, refused_head_dims)
 {
     static const int head_dim[] = {1, 4, 12, 63, 65, 100, 127};
@@ -501,7 +504,8 @@ TEST(contract, refused_head_dims)
     }
 }
 
-/* Scales that are not positive: most rungs take the maximum of the unscaled scores. */
+/* Most rungs refuse scales that are not positive, because they take the maximum of the unscaled
+ * scores. */
 TEST(contract, refused_scales)
 {
     struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
@@ -563,7 +567,7 @@ TEST(launches, errors_and_streams_of_pairs)
     check_launches(causal_pairs(), causal_cases, sizeof causal_cases / sizeof *causal_cases);
 }
 
-/* `half` alone takes arrays that are aligned to their elements only. */
+/* Only `half` takes arrays that are aligned just to their elements. */
 TEST(shapes, one_misaligned)
 {
     const struct attention_kernel half_alone[] = {causal_half_kernels()[0], {.about.name = NULL}};
@@ -601,7 +605,7 @@ CALL_TEST(architecture, turing, expect_skips(75))
 CALL_TEST(architecture, ada, expect_skips(89))
 CALL_TEST(architecture, blackwell, expect_skips(100))
 
-/* An sm_86, where a block has 99 KB of shared memory: a rung fits, or refuses. */
+/* On an sm_86 a block has 99 KB of shared memory: a rung must fit, or refuse. */
 CONDITIONAL_TEST(architecture, less_shared_memory, ladder_architecture(86))
 {
     check((struct size){1, 1, 1, 9, 70, 64}, true, INPUTS_NORMAL, 201);
@@ -613,7 +617,7 @@ CONDITIONAL_TEST(architecture, less_shared_memory, ladder_architecture(86))
 /* ---------------------------------------------------------------------------------------------- */
 /* What the lesson says about traffic */
 
-/* Besides pairs at other sizes, which the next test counts. */
+/* These are sizes without pairs; the next test counts pairs. */
 TEST(counters, costs)
 {
     static const struct size counted[] = {
@@ -627,7 +631,7 @@ TEST(counters, costs)
     check_costs(causal_pairs(), &of_causal_pairs, 1);
 }
 
-/* Each kernel makes so many, and does what its row says. */
+/* Each kernel must make this many atomics, and do what its row says. */
 static void expect_atomics(const struct attention_kernel *table, struct size size,
                            unsigned long long atomics)
 {
@@ -639,8 +643,8 @@ static void expect_atomics(const struct attention_kernel *table, struct size siz
     }
 }
 
-/* The producers of `drawn` and `persistent` draw each of the tiles once, beyond each block's first;
- * pairs deal them out, and causal pairs draw one for both blocks. */
+/* The producers of `drawn` and `persistent` draw each tile once, beyond each block's first. Full
+ * pairs are dealt out, and a causal pair makes one draw for both blocks. */
 TEST(counters, atomics)
 {
     const struct size size = {1, 2, 1, 193, 32, 64};
@@ -656,8 +660,9 @@ TEST(counters, atomics)
     expect_atomics(causal_pairs(), in_half((struct size){1, 2, 1, 200, 1030, 72}, true), 2);
 }
 
-/* Square, T tiles of Br queries: T (T + 1) / 2 of T² squares of Br x Br are loaded, (T + 1) / 2T of
- * the keys. The rows' formulas say so; the tests above count what they say. */
+/* With a square mask and T tiles of Br queries, T (T + 1) / 2 of T² squares of Br x Br are loaded:
+ * (T + 1) / 2T of the keys. The rows' formulas say so, and the tests above compare them with the
+ * counts. */
 TEST(counters, causal_is_half_the_work)
 {
     EACH_KERNEL (kernel, causal_half_kernels()) {
@@ -675,8 +680,8 @@ TEST(counters, causal_is_half_the_work)
     }
 }
 
-/* Padding or swizzle: no access waits for a bank. wmma is left out, as the order of its fragments
- * is not documented. */
+/* With padding or swizzle no access waits for a bank. wmma is left out, because the order of its
+ * fragments is not documented. */
 TEST(counters, no_bank_conflicts)
 {
     static const int head_dim[] = {64, 128};
@@ -694,7 +699,7 @@ TEST(counters, no_bank_conflicts)
     }
 }
 
-/* Barriers of the whole block: two a tile, then one, then none but that which begins. */
+/* The whole block has two barriers a tile, then one, then only the one at the start. */
 TEST(counters, barriers)
 {
     static const struct {
@@ -718,9 +723,9 @@ TEST(counters, barriers)
 }
 
 /*
- * Whole tiles of whole sectors: no load brings bytes that no lane asked for. The rungs that store
- * from the accumulators write half a sector of O at a time, wmma an eighth; `half` takes a sector
- * for the LSE of two rows. The order of wmma's fragments in shared memory is not documented.
+ * Tiles are whole and sectors too: no load fetches bytes that no lane asked for. The rungs that
+ * store from the accumulators write half a sector of O at a time, wmma an eighth. `half` takes a
+ * sector for the LSE of two rows. The order of wmma's fragments in shared memory is not documented.
  */
 static void check_sectors(struct size size, double wmma_wavefronts)
 {

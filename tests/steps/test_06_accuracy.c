@@ -18,13 +18,13 @@ static double rounded(double x, enum precision precision)
         return x;
     if (precision == SINGLE)
         return (float)x;
-    frexp(x, &exponent); /* 11 bits, and below 2^-14 the spacing of 2^-24 */
+    frexp(x, &exponent); /* a half has 11 bits; below 2^-14 the spacing is 2^-24 */
     const double unit = ldexp(1.0, (exponent < -13 ? -13 : exponent) - 11);
     const double nearest = nearbyint(x / unit) * unit;
     return fabs(nearest) > 65504.0 ? copysign(INFINITY, x) : nearest;
 }
 
-/* In what precision each is kept; everything else is done in `wide`. */
+/* Each is kept in its own precision; everything else is done in `wide`. */
 struct arithmetic {
     const char *name;
     enum precision wide, S, P, l, acc, O;
@@ -35,8 +35,8 @@ static const struct arithmetic as_the_kernels = {
 static const struct arithmetic in_double = {"double", DOUBLE, DOUBLE, DOUBLE,
                                             DOUBLE,   DOUBLE, DOUBLE};
 
-/* Row `row` of O, over all batches and heads, in tiles of 64 keys: the algorithm of every rung. How
- * wide the tiles are decides which roundings happen, hardly how large they are. */
+/* Computes row `row` of O, over all batches and heads, in tiles of 64 keys: the algorithm of every
+ * rung. The width of the tiles decides which roundings happen, but hardly how large they are. */
 static void attend(const struct arithmetic *arithmetic, const struct attention *call,
                    const uint16_t *Q, const uint16_t *K, const uint16_t *V, size_t row, double *O)
 {
@@ -87,7 +87,7 @@ static void attend(const struct arithmetic *arithmetic, const struct attention *
         O[c] = rounded(l == 0.0 ? 0.0 : O[c] / l, arithmetic->O);
 }
 
-/* Rows of O of a call on the trial's inputs, [rows, head_dim], to be freed. */
+/* Computes rows of O of a call on the trial's inputs, [rows, head_dim]. The caller frees them. */
 static double *computed(const struct arithmetic *arithmetic, const struct trial *trial,
                         const struct attention *call, size_t rows)
 {
@@ -98,7 +98,7 @@ static double *computed(const struct arithmetic *arithmetic, const struct trial 
     return O;
 }
 
-/* max |O - value| of rows in this arithmetic on the host; *largest is max |value|. */
+/* Returns max |O - value| of rows in this arithmetic on the host; *largest is max |value|. */
 static double host_error(const struct arithmetic *arithmetic, const struct trial *trial,
                          const struct attention *call, size_t rows, const double *value,
                          double *largest)
@@ -107,14 +107,14 @@ static double host_error(const struct arithmetic *arithmetic, const struct trial
     *largest = 0.0;
     for (size_t i = 0; i < rows * (size_t)call->head_dim; i++) {
         const double distance = fabs(O[i] - value[i]);
-        error = distance <= error ? error : distance; /* NaN is an error too */
+        error = distance <= error ? error : distance; /* a NaN counts as an error, too */
         *largest = fmax(*largest, fabs(value[i]));
     }
     free(O);
     return error;
 }
 
-/* max |O - value| of a kernel's last run in this trial, all rows. */
+/* Returns max |O - value| over all rows of a kernel's last run in this trial. */
 static double kernel_error(const struct trial *trial, const double *value)
 {
     double error = 0.0;
@@ -125,7 +125,7 @@ static double kernel_error(const struct trial *trial, const double *value)
     return error;
 }
 
-/* Every rung that runs here has at most twice the error of the host's arithmetic on the same
+/* Every rung that runs here must have at most twice the error of the host's arithmetic on the same
  * inputs. */
 static void expect_errors_like_the_host(const struct trial *trial, const struct attention *call,
                                         const char *what)
@@ -159,7 +159,8 @@ TEST(accuracy, no_worse_than_the_same_arithmetic)
         }
 }
 
-/* Elements of a magnitude from [16, 32), or a power of two below that, one sign for a row. */
+/* Fills rows with magnitudes from [16, 32), or from a power of two below that, with one sign per
+ * row. */
 static void fill_one_sided(uint16_t *rows, size_t count, size_t head_dim, unsigned lowest_exponent)
 {
     for (size_t row = 0; row < count; row++) {
@@ -174,8 +175,9 @@ static void fill_one_sided(uint16_t *rows, size_t count, size_t head_dim, unsign
 }
 
 /*
- * Unscaled scores up to and beyond the largest half, 65504, with a scale that makes a smooth
- * softmax of them: as accurate as any other. Kept as halves they would be infinite.
+ * Unscaled scores go up to the largest half, 65504, and beyond, with a scale that makes a smooth
+ * softmax of them. The result must be as accurate as any other. Kept as halves the scores would be
+ * infinite.
  */
 TEST(accuracy, scores_near_and_beyond_the_largest_half)
 {
@@ -200,7 +202,8 @@ TEST(accuracy, scores_near_and_beyond_the_largest_half)
         cr_expect(i == 0 ? spoilt > host : !(spoilt <= 1.0), "S in half: error %g, in float %g",
                   spoilt, host);
 
-        /* With the usual scale one key takes all; what matters is that a finite row comes out. */
+        /* With the usual scale one key takes all the weight. What matters is that the row is
+         * finite. */
         call.scale = usual_scale;
         EACH_KERNEL (kernel, causal_half_kernels()) {
             run_both(kernel, &trial, &call);
@@ -214,9 +217,9 @@ TEST(accuracy, scores_near_and_beyond_the_largest_half)
 }
 
 /*
- * V at the end of the range. Where the scores are equal, P and l are exact, and O is V. Where three
- * of four are -0.672, their weights round up: O is at most V (1 + 2^-11), which from 65472 on may
- * be more than a half holds (docs/mathematics.md works it out).
+ * V lies at the end of the range. Where the scores are equal, P and l are exact, and O is V. Where
+ * three of four are -0.672, their weights round up: O is at most V (1 + 2^-11), which from 65472 on
+ * may be more than a half holds (docs/mathematics.md works it out).
  */
 TEST(accuracy, values_at_the_end_of_the_range)
 {
@@ -257,7 +260,7 @@ TEST(accuracy, values_at_the_end_of_the_range)
     }
 }
 
-/* The lesson's table: what each precision costs. `--filter accuracy/what_each_precision_costs`
+/* The lesson's table says what each precision costs. `--filter accuracy/what_each_precision_costs`
  * prints it. */
 TEST(accuracy, what_each_precision_costs)
 {
@@ -327,7 +330,7 @@ CALL_TEST(values, a_NaN_score_makes_its_row_NaN,
           check_nan_scores(causal_half_kernels(),
                            in_half((struct size){1, 1, 1, QUERIES, KEYS, FEATURES}, true)))
 
-/* The first key, which every query sees, has all the weight, or none has any. */
+/* The first key, which every query sees, has all the weight, or no key has any. */
 static void expect_one_key(enum tensor_type type, struct scores scores, double O, double LSE)
 {
     scores.count = 1;
@@ -344,7 +347,8 @@ TEST(values, scores_far_below_zero)
     expect_one_key(TENSOR_BF16, above, 2.0, -20000.0);
 }
 
-/* Finite inputs, infinite scores: -inf has no weight, and inf is not defined, so it makes NaN. */
+/* Finite inputs have infinite scores: -inf has no weight, and inf is not defined, so it makes
+ * NaN. */
 TEST(values, scores_that_overflow)
 {
     static const struct {
@@ -365,9 +369,9 @@ TEST(values, scores_that_overflow)
 }
 
 /*
- * P is rounded and l is not, so O may be off by a factor of 1 + 2^-11: up to |V| = 65472 it stays
- * below 65520, from which on a float rounds to an infinite half. These scores round three P of four
- * up.
+ * P is rounded and l is not, so O may be off by a factor of 1 + 2^-11. Up to |V| = 65472 it stays
+ * below 65520, from which on a float rounds to an infinite half. These scores round three of every
+ * four P up.
  */
 TEST(values, large_values_stay_finite)
 {

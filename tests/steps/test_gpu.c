@@ -1,4 +1,4 @@
-/* What only a GPU can show: every kernel of every step in a CUDA graph. */
+/* Only a GPU can show this: every kernel of every step works in a CUDA graph. */
 #include "harness/ladder.h"
 #include "01_naive_matmul/01_step.h"
 #include "02_tiled_matmul/02_step.h"
@@ -41,8 +41,8 @@ static const struct matmul_kernel *naive_matmul_kernels(void)
 }
 
 /*
- * Captures one launch of each kernel and replays it three times, on outputs that were poisoned in
- * between. A launch that is not on the stream that is captured ends the capture with an error.
+ * Captures one launch of each kernel and replays it three times, on outputs that are poisoned in
+ * between. A launch on any other stream than the captured one ends the capture with an error.
  */
 static void check_graphs(const struct problem *problem, const void *table, const long long *sizes)
 {
@@ -54,7 +54,7 @@ static void check_graphs(const struct problem *problem, const void *table, const
         cudaGraphExec_t replay = NULL;
         if (!ladder_runs(kernel))
             continue;
-        const struct verdict first = trial_run(&trial, kernel); /* loads the module */
+        const struct verdict first = trial_run(&trial, kernel); /* this loads the module */
         cr_assert(first.status == VERDICT_PASS, "%s: %s", kernel->name, first.reason);
         cr_assert(device_buffer_create(&workspace, problem_workspace(problem, kernel, sizes), 0) ==
                   cudaSuccess);

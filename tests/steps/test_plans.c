@@ -1,4 +1,5 @@
-/* Drawing shapes and painting outputs, for the proofs of plans; and what the painter notices. */
+/* This draws shapes and paints outputs for the proofs of plans, and tests what the painter
+ * notices. */
 #include "plans.h"
 
 #include "tests/support/harness.h"
@@ -7,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An opted-in block has 64 KB on sm_75, 99 on sm_86, 89 and 120, 163 on sm_80 and 87, 227 on sm_90
- * and 100. */
+/* A block that opts in has 64 KB on sm_75, 99 on sm_86, 89 and 120, 163 on sm_80 and 87, 227 on
+ * sm_90 and 100. */
 #define EACH_COUNT(architecture, shared)                                                           \
     {architecture, 1, shared << 10}, {architecture, 8, shared << 10},                              \
         {architecture, 114, shared << 10}, {architecture, 132, shared << 10},                      \
@@ -68,7 +69,7 @@ void canvas_paint(struct canvas *canvas, long long row, long long end_row, long 
         end_col = canvas->cols;
     if (row < 0 || col < 0 || row >= end_row || col >= end_col || row % canvas->cell_rows != 0 ||
         col % canvas->cell_cols != 0) {
-        canvas->sound = false; /* nothing of it lies inside, or it is no rectangle of cells */
+        canvas->sound = false; /* it lies outside, or is no rectangle of cells */
         return;
     }
     canvas->area += (end_row - row) * (end_col - col);
@@ -85,7 +86,7 @@ bool canvas_end(struct canvas *canvas)
     return canvas->sound && canvas->area == (long long)canvas->rows * canvas->cols;
 }
 
-/* Tiles of 2 x 3 on an output of 5 x 7; `wrong` says what is wrong with the last one. */
+/* Paints tiles of 2 x 3 on an output of 5 x 7; `wrong` says what is wrong with the last tile. */
 static bool covers(const char *wrong)
 {
     struct canvas canvas;

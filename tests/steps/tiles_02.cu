@@ -1,5 +1,5 @@
-/* A warp's request to shared memory, at words that the test chooses: what the lesson of step 02
- * says of layouts that its kernels do not use. */
+/* The test chooses the words of a warp's request to shared memory, to prove what the lesson of step
+ * 02 says of layouts that its kernels do not use. */
 #include <cuda_runtime.h>
 
 static const int WORDS = 32 * 128;

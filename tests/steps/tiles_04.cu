@@ -1,7 +1,7 @@
 /*
- * The tiled kernels of step 04 at tiles that its ladder does not use: the same sources with other
- * template arguments, and with a device that lets a block have 64 KB of shared memory, as an sm_75
- * does.
+ * These are the tiled kernels of step 04 at tiles that its ladder does not use: the same sources
+ * with other template arguments, and with a device that gives a block 64 KB of shared memory, as an
+ * sm_75 does.
  */
 #include "04_flash_v1/04_step.h"
 #include "device/device.h"

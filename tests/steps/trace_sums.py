@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The trace says what the counters say.
+"""Checks that the trace agrees with the counters.
 
-Runs kernels of every kind with --trace and adds up their events, block by block and launch by launch: the sums must be
-the counters of the same run, and what an event says of sectors, lines and wavefronts must follow from its addresses.
+Runs kernels of every kind with --trace and adds up their events, block by block and launch by launch. The sums must be the
+counters of the same run, and the sectors, lines and wavefronts of an event must follow from its addresses.
 """
 import collections
 import json
@@ -60,7 +60,7 @@ def differences(what, sums, record):
 
 
 def faults(events):
-    """Sentences on what is wrong in a trace of all blocks, and the sums of all launches."""
+    """Returns sentences on what is wrong in a trace of all blocks, and the sums of all launches."""
     found, total, kinds = [], collections.Counter(), collections.Counter()
     if events[0] != {"event": "trace", "version": 1}:
         found.append(f"it begins with {events[0]}")
@@ -94,7 +94,7 @@ def faults(events):
 
 
 def traced(trace, run, **environment):
-    """What a run prints that writes a trace."""
+    """Returns what a run that writes a trace prints."""
     command = f"build/check/{run} --json --trace {trace}"
     done = subprocess.run(command.split(), capture_output=True, text=True, check=False,
                           env={**os.environ, **environment})
@@ -104,7 +104,7 @@ def traced(trace, run, **environment):
 
 
 def parts(trace):
-    """A trace of some blocks only, or one warp, and one that depends on who runs it: sentences on what is wrong."""
+    """Returns sentences on what is wrong in a trace of some blocks, of one warp, and in one that depends on who runs it."""
     run, found = "02_tiled_matmul --kernel shared_tile --m 70 --n 70 --k 24", []
     traced(trace, run, SIMT_WORKERS="1", SIMT_TRACE_LIMIT="100")
     all_events = read(trace)

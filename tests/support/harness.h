@@ -1,9 +1,9 @@
 /*
- * What every test of the project adds to Criterion.
+ * Every test of the project adds this to Criterion.
  *
  * Criterion counts a test whose process calls exit(0) as passed. TEST() expects an exit status that
  * only the end of the test's body returns, so code under test that exits early fails the test. A
- * test that was to judge kernels and judged none has not passed either: ladder.c says so.
+ * test that should judge kernels and judged none has not passed either: ladder.c says so.
  */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H
@@ -11,7 +11,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-/* At the end of each test: fails it when it missed kernels that it was to judge (ladder.c). */
+/* Runs at the end of each test. It fails a test that missed kernels it should judge (ladder.c). */
 void ladder_ends(const char *test);
 
 enum { TEST_REACHED_ITS_END = 86, TEST_TIMEOUT_SECONDS = 600 };
@@ -26,14 +26,15 @@ enum { TEST_REACHED_ITS_END = 86, TEST_TIMEOUT_SECONDS = 600 };
     }                                                                                              \
     static void suite##_##name##_body(void)
 
-/* A test that is one call. */
+/* Defines a test that is one call. */
 #define CALL_TEST(suite, name, ...)                                                                \
     TEST(suite, name)                                                                              \
     {                                                                                              \
         __VA_ARGS__;                                                                               \
     }
 
-/* A test that is empty where a condition does not hold; what is asked says so. */
+/* Defines a test that is empty where a condition does not hold; evaluating the condition prints
+ * why. */
 #define CONDITIONAL_TEST(suite, name, condition)                                                   \
     static void suite##_##name##_there(void);                                                      \
     CALL_TEST(suite, name, if (condition) suite##_##name##_there())                                \

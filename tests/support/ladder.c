@@ -9,24 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FLOPs. */
+/* The limits are in FLOPs. */
 static const double ONE_ORDER = 5e4, WATCHED_NONE = 3e7, CPU_NONE = 1e8;
 
 const char *const thread_orders[] = {"inorder", "reversed", "random:7", NULL};
 enum { ORDERS = sizeof thread_orders / sizeof *thread_orders - 1 };
 
 /*
- * In place of libgit2's own, which Criterion calls in each process: one for each test. It parses
- * all certificate authorities of the machine, 6 ms, for what only compares files; no assertion here
- * does.
+ * These replace libgit2's own functions. Criterion initialises libgit2 in each process, one for
+ * each test, and libgit2 then parses all certificate authorities of the machine, which takes 6 ms.
+ * Only comparisons of files need it, and no assertion here compares files.
  */
 int git_libgit2_init(void);
 int git_libgit2_init(void)
 {
-    return 1; /* callers, this one included */
+    return 1; /* the number of callers, with this one */
 }
 
-/* Tests set orders of their own and skip what a device is too old for: a bad value would pass. */
+/* Tests set orders of their own and skip what a device is too old for, so they would pass with a
+ * bad value. */
 ReportHook(PRE_ALL)(struct criterion_test_set *tests)
 {
     (void)tests;
@@ -38,14 +39,13 @@ ReportHook(PRE_ALL)(struct criterion_test_set *tests)
         fprintf(stderr, "only these kernels are tested: %s\n", getenv(KERNEL_VARIABLE));
 }
 
-/* What this process, which is one test, has done with kernels: how many times it judged one, how
- * many loops over them it is in, whether it was to judge any, and whether one could not be judged
- * here. */
+/* This process is one test. It counts how many kernels it judged and how many loops over them it is
+ * in, and records whether it should judge any and whether one could not be judged here. */
 static struct {
     int judged, loops;
     bool asked, excused;
-    const char *counts;       /* the kernel that ladder_counts() said yes to */
-    const char *reported[16]; /* those that were judged, under a filter */
+    const char *counts;       /* the kernel for which ladder_counts() returned true */
+    const char *reported[16]; /* the kernels judged, under a filter */
 } test;
 
 static void judges(const struct kernel *kernel)
@@ -100,14 +100,14 @@ static bool wanted(const struct kernel *kernel)
     return names == NULL;
 }
 
-/* The test goes on without what it would have judged, and says why. */
+/* Says why the test goes on without judging something. */
 static void skip(const char *what, const char *why)
 {
     test.asked = test.excused = true;
     fprintf(stderr, "skipped: %s %s\n", what, why);
 }
 
-/* ladder_runs() of a kernel that is not judged yet. */
+/* Does ladder_runs() for a kernel that is not yet judged. */
 static bool runnable(const struct kernel *kernel)
 {
     if (!wanted(kernel))
@@ -139,7 +139,7 @@ bool ladder_counts(const struct kernel *kernel)
 {
     struct counters none;
     if (!backend_counters(&none)) {
-        test.asked = test.excused = true; /* of every kernel: no line for each */
+        test.asked = test.excused = true; /* this holds for every kernel: no line for each */
         return false;
     }
     const bool runs = runnable(kernel);
@@ -177,7 +177,7 @@ static bool watched(void)
     return strcmp(backend_name(), "check") == 0 || getenv(WATCHED_VARIABLE) != NULL;
 }
 
-/* "m=3 n=5 k=7", until the next call. */
+/* Returns "m=3 n=5 k=7", valid until the next call. */
 static const char *describe(const struct problem *problem, const long long *sizes)
 {
     static char text[200];
@@ -210,13 +210,13 @@ void ladder_reference(const struct problem *problem, const long long *sizes,
     problem->reference(sizes, host, rows, value, scale);
 }
 
-/* In which of thread_orders a case is to be run, once by each kernel: first .. end - 1. */
+/* Chooses the thread_orders, first .. end - 1, in which each kernel runs a case once. */
 static void choose_orders(const struct problem *problem, const long long *sizes, int *first,
                           int *end)
 {
     const bool one = getenv(WATCHED_VARIABLE) ||
                      (strcmp(backend_name(), "gpu") != 0 && problem->flops(sizes) > ONE_ORDER);
-    /* Where one is enough, each has its turn, for each kernel: the hash of a count. */
+    /* Where one order is enough, each kernel goes through them in turn, by the hash of a count. */
     static uint32_t turn;
     *first = one ? (int)((++turn * 2654435761u) >> 16) % ORDERS : 0;
     *end = one ? *first + 1 : ORDERS;
@@ -281,8 +281,7 @@ const struct kernel *ladder_find(const struct problem *problem, const void *tabl
     return NULL;
 }
 
-/* Puts what a word of failed_once.txt says, "m=3" or "causal=true" or "type=f16", into sizes or
- * into *kind. */
+/* Puts a word of failed_once.txt, "m=3" or "causal=true" or "type=f16", into sizes or *kind. */
 static void read_word(const struct problem *problem, const char *word, long long *sizes,
                       enum input_kind *kind)
 {
@@ -337,8 +336,8 @@ void ladder_failed_once(const struct problem *problem, const void *table, const 
     fclose(file);
 }
 
-/* A trial that lasts until one of another problem or of other sizes is asked for: the reference is
- * computed once for all kernels. */
+/* Returns a trial that lasts until another problem or other sizes are asked for, so the reference
+ * is computed once for all kernels. */
 static struct trial *counted_trial(const struct problem *problem, const long long *sizes)
 {
     static struct trial trial;
@@ -357,8 +356,8 @@ static void expect_cost(const char *name, const char *text, const char *what,
               text, counted, what, formula);
 }
 
-/* What a passing run did, which must be what the kernel's row says; false where it is not counted,
- * or the device is too old or too small for it. */
+/* Counts what a passing run did, and requires what the kernel's row says. Returns false where
+ * nothing is counted, or the device is too old or too small for the kernel. */
 static bool count(const struct problem *problem, const struct kernel *kernel,
                   const long long *sizes, struct counters *did)
 {
@@ -437,7 +436,7 @@ bool ladder_count(const struct problem *problem, const void *table, const char *
 /* ---------------------------------------------------------------------------------------------- */
 /* Launches that the test makes itself */
 
-/* A kernel on a trial's arrays, launched on its stream and not waited for. */
+/* A launched kernel works on a trial's arrays and stream; nothing has waited for it yet. */
 struct launched {
     struct trial trial;
     struct device_buffer workspace;
@@ -452,7 +451,7 @@ static void prepare(struct launched *one, const struct kernel *kernel)
     refusal_clear();
 }
 
-/* Waits for the stream, compares what the kernel left with the reference, and cleans up. */
+/* Waits for the stream, compares the kernel's outputs with the reference, and cleans up. */
 static void expect_right(struct launched *one, const struct kernel *kernel, const char *what)
 {
     struct trial *trial = &one->trial;
@@ -468,7 +467,7 @@ static void expect_right(struct launched *one, const struct kernel *kernel, cons
     device_buffer_destroy(&one->workspace);
 }
 
-/* Of a table, the next kernel after this one, or the first after null, that is to be tested and
+/* Returns the table's next kernel after this one (the first, after null) that is under test and
  * runs on this device. */
 static const struct kernel *next_runnable(const struct problem *problem, const void *table,
                                           const struct kernel *kernel)
@@ -479,7 +478,7 @@ static const struct kernel *next_runnable(const struct problem *problem, const v
     return kernel->name ? kernel : NULL;
 }
 
-/* Puts the buffer's data into managed memory; returns what it had. */
+/* Moves the buffer's data into managed memory. Returns the old buffer. */
 static struct device_buffer into_managed(struct device_buffer *buffer)
 {
     const struct device_buffer device = *buffer;
@@ -490,8 +489,8 @@ static struct device_buffer into_managed(struct device_buffer *buffer)
     return device;
 }
 
-/* On the CPU managed memory can be read at any time: while a launch's stream holds back all that it
- * was given, outputs and workspace stay as they are. */
+/* On the CPU managed memory can be read at any time. While a stream holds back its work, outputs
+ * and workspace stay as they are. */
 static void expect_held_back(const struct trial *trial, const struct kernel *kernel)
 {
     struct launched one = {.trial = *trial};
@@ -584,7 +583,7 @@ void ladder_one_off(const struct problem *problem, const void *table, const long
     trial_destroy(&trial);
 }
 
-/* The largest workspace that a kernel of the table asks for. */
+/* Returns the largest workspace that a kernel of the table asks for. */
 static size_t most_workspace(const struct problem *problem, const void *table,
                              const long long *sizes)
 {
@@ -606,7 +605,7 @@ void ladder_past_2_to_the_31(const struct problem *problem, const void *table,
 {
     long long sizes[MAX_SIZES];
     struct tensor tensors[MAX_TENSORS];
-    char *array[MAX_TENSORS], *end[MAX_TENSORS]; /* end: where the last case begins */
+    char *array[MAX_TENSORS], *end[MAX_TENSORS]; /* end is where the last case begins */
     int count = 0;
     size_t available = 0, total = 0;
     if (!ladder_full_size_or_skip("more than 2^31 elements"))
@@ -657,8 +656,8 @@ void ladder_past_2_to_the_31(const struct problem *problem, const void *table,
     trial_destroy(&trial);
 }
 
-/* Makes launch number `failing` of one run fail, or none for 0. False when the run has no such
- * launch. */
+/* Makes launch number `failing` of one run fail, or none for 0. Returns false when the run has no
+ * such launch. */
 static bool returns_error(struct launched *one, const struct kernel *kernel, int failing)
 {
     char number[20], words[80];
@@ -667,7 +666,8 @@ static bool returns_error(struct launched *one, const struct kernel *kernel, int
     setenv("SIMT_FAIL_LAUNCH", number, 1);
     const cudaError_t status = trial_launch(&one->trial, kernel, &one->workspace);
     unsetenv("SIMT_FAIL_LAUNCH");
-    cudaMemsetAsync(one->trial.device[0].data, 0, 0, one->trial.stream); /* counts from 1 again */
+    cudaMemsetAsync(one->trial.device[0].data, 0, 0,
+                    one->trial.stream); /* counting begins at 1 again */
     const bool failed = strstr(backend_report(), words) != NULL;
     cr_expect(!(failed || failing == 1) || status == cudaErrorLaunchOutOfResources,
               "%s: launch %d fails, and the launcher returns %s", kernel->name, failing,
@@ -700,7 +700,7 @@ void ladder_returns_errors(const struct problem *problem, const void *table, con
     trial_destroy(&one.trial);
 }
 
-/* The outputs are as they were poisoned. */
+/* Expects the outputs to be still poisoned. */
 static void expect_unwritten(const struct trial *trial, const char *name)
 {
     for (int t = trial->input_count; t < trial->tensor_count; t++) {
@@ -712,7 +712,7 @@ static void expect_unwritten(const struct trial *trial, const char *name)
     }
 }
 
-/* A launch with `by` in place of array number `replaced` is refused with these words. */
+/* Expects a launch with `by` in place of array number `replaced` to be refused with these words. */
 static void expect_refused(const struct launched *one, const struct kernel *kernel,
                            const long long *sizes, int replaced, void *by, const char *words)
 {
