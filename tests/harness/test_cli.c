@@ -1,5 +1,6 @@
 /*
- * The step programs' command line: what they print, what they refuse, how they exit.
+ * The step programs have a command line: these tests are about what it prints, what it refuses, and
+ * how it exits.
  */
 #include "problems/attention.h"
 #include "device/backend.h"
@@ -62,7 +63,8 @@ static bool exists(const char *step)
     return file != NULL;
 }
 
-/* Exit status 2 and one line on stderr that holds both words; nothing on stdout. */
+/* The program must exit with status 2, print nothing on stdout, and print one line on stderr that
+ * has both words. */
 static void refused(const char *environment, const char *step, const char *arguments,
                     const char *first, const char *second)
 {
@@ -105,7 +107,7 @@ TEST(cli, help_lists_every_option)
     cr_expect(strstr(run("", "05_flash_v2", "--help")->out, "--head-dim=N") != NULL);
 }
 
-/* Files are numbered in this order. */
+/* Files have numbers in this order. */
 TEST(cli, list_is_in_reading_order)
 {
     const struct outcome *outcome = run("", "01_naive_matmul", "--list --json");
@@ -118,8 +120,8 @@ TEST(cli, list_is_in_reading_order)
     cr_expect(outcome->status == STEP_PASSED && kernels > 1, "%s", outcome->out);
 }
 
-/* Each size option at 0, where it takes that: every kernel passes with nothing to do, or as another
- * size. */
+/* Each size option is set to 0, where that is allowed. Every kernel must pass with nothing to do,
+ * or with 0 as another size. */
 TEST(cli, zero_sizes_pass)
 {
     static const char *const matmul[] = {"--m 0", "--n 0", "--k 0", "--m 0 --n 0 --k 0", NULL},
@@ -147,7 +149,7 @@ TEST(cli, zero_sizes_pass)
     cr_expect(judged == 2 * 4 + 3 + 3 * 7, "%d runs", judged);
 }
 
-/* A step offers what a kernel of it takes. */
+/* A step offers an option when one of its kernels takes it. */
 TEST(cli, options_follow_from_the_rows)
 {
     bad_usage("04_flash_v1", "--causal", "'--causal' is not understood", "--head-dim");
@@ -177,7 +179,7 @@ TEST(cli, list_tells_all_as_json)
         cr_expect(strstr(outcome->out, words[i]) != NULL, "no %s in %s", words[i], outcome->out);
 }
 
-/* What a kernel's file tells the compiler, in its first line, is what its row says. */
+/* The first line of a kernel's file tells the compiler what its row says. */
 static void check_needs(const char *step, const char *line)
 {
     char name[64], file[64], needs[32] = "", path[128], first[64] = "";
@@ -222,7 +224,7 @@ static int longest_line(const char *text)
     return longest;
 }
 
-/* The lessons' tables are of all steps at the default sizes; attention takes seconds there. */
+/* The lessons' tables show all steps at the default sizes. Attention takes seconds at those. */
 TEST(cli, defaults_pass_and_fit_the_page)
 {
     for (int step = 0; step < STEPS; step++) {
@@ -332,7 +334,8 @@ TEST(cli, a_report_that_does_not_arrive)
     }
 }
 
-/* One sentence and not one per kernel, and never a device that looks too old. */
+/* The program prints one sentence, not one per kernel, and never says that the device looks too
+ * old. */
 TEST(cli, bad_environment)
 {
     if (strcmp(build(), "gpu") == 0) {
@@ -345,7 +348,7 @@ TEST(cli, bad_environment)
     refused("SIMT_WORKERS=0", "01_naive_matmul", "", "SIMT_WORKERS is '0'", "from 1 to");
 }
 
-/* What is in it: tests/steps/trace_sums.py. */
+/* tests/steps/trace_sums.py checks the contents. */
 TEST(cli, trace)
 {
     if (strcmp(build(), "gpu") == 0) {
@@ -359,7 +362,7 @@ TEST(cli, trace)
     cr_expect(system("python3 tests/steps/trace_sums.py") == 0);
 }
 
-/* A kernel that needs a newer device is shown and skipped, and the run passes. (A GPU cannot
+/* A kernel that needs a newer device is listed and skipped, and the run passes. (A GPU cannot
  * pretend to be older.) */
 TEST(cli, an_older_device)
 {
@@ -374,7 +377,7 @@ TEST(cli, an_older_device)
     cr_expect(strstr(outcome->out, "\nwmma "), "%s", outcome->out);
 }
 
-/* A kernel that does nothing: the program must not succeed. */
+/* A kernel does nothing: the program must not succeed. */
 static cudaError_t idle(const float *A, const float *B, float *C, int M, int N, int K,
                         cudaStream_t stream)
 {
@@ -399,7 +402,7 @@ TEST(cli, a_failed_check_exits_with_1)
     cr_expect(step_main(7, arguments, &idle_step) == STEP_FAILED);
 }
 
-/* A step offers --type only where its kernels differ in the types that they take. */
+/* A step offers --type only where its kernels take different types. */
 static cudaError_t idle_attention(const struct attention *call)
 {
     (void)call;
@@ -428,8 +431,8 @@ TEST(cli, type_is_offered_where_there_is_a_choice)
     cr_expect(step_main(3, bad, &idle_step) == STEP_BAD_USAGE);
 }
 
-/* What report_results() prints of two made-up kernels, with this option, when each did `times` as
- * much. */
+/* Returns what report_results() prints with this option about two made-up kernels, each of which
+ * did `times` as much. */
 static const char *table_of(char *option, unsigned long long times)
 {
     static const struct matmul_kernel kernels[] = {

@@ -1,5 +1,6 @@
 /*
- * The harness itself: references against cases worked by hand, and a check that is shown to fail.
+ * These tests are about the harness itself: references agree with cases worked by hand, and checks
+ * fail when they should.
  *
  * The kernels here are host functions of the right type; the tests ask which detector catches their
  * faults.
@@ -19,7 +20,7 @@
 #include <string.h>
 
 /* ---------------------------------------------------------------------------------------------- */
-/* A matmul that computes on the host, with one fault. */
+/* These kernels compute a matmul on the host, with one fault. */
 
 enum fault {
     FAULT_NONE,
@@ -38,7 +39,7 @@ enum fault {
 };
 
 static enum fault fault;
-static int calls; /* since the fault was chosen */
+static int calls; /* counted since the fault was chosen */
 
 static void product(const float *A, const float *B, float *C, int M, int N, int K)
 {
@@ -116,7 +117,7 @@ static cudaError_t faulty_matmul(const float *A, const float *B, float *C, int M
 
 static const struct matmul_kernel faulty_kernel = {.about.name = "faulty", .launch = faulty_matmul};
 
-/* A test has one trial, which ends with its process. */
+/* A test has one trial, which ends with the test's process. */
 static struct verdict verdict_on(enum fault planted)
 {
     static struct trial trial;
@@ -237,10 +238,10 @@ TEST(trial, blames_no_kernel_for_the_one_before)
         cr_expect(trial_run(&trial, &faulty_kernel.about).status == VERDICT_FAIL);
         passes_next(&trial, "a fault of another kernel");
     }
-    cudaSetDevice(-1); /* an error left behind */
+    cudaSetDevice(-1); /* this leaves an error behind */
     passes_next(&trial, "an earlier error");
 
-    /* A device that cannot be set up again after a failure, and one that can once more. */
+    /* The device cannot be set up again after a failure, and then it can. */
     const size_t rows = trial.tensors[0].rows;
     trial.tensors[0].rows = (size_t)1 << 50;
     fault = FAULT_ERROR;
@@ -253,7 +254,7 @@ TEST(trial, blames_no_kernel_for_the_one_before)
     trial_destroy(&trial);
 }
 
-/* A launcher that does nothing from its second call on is fast. */
+/* A launcher that does nothing from its second call on is fast. It must not pass. */
 TEST(trial, judges_what_is_timed)
 {
     static const enum fault faults[] = {FAULT_NONE, FAULT_ONLY_ONCE};
@@ -394,7 +395,7 @@ TEST(reference, attention)
     double O[2], O_scale[2], LSE[1], LSE_scale[1];
     ladder_reference(&attention_problem, sizes, host, 0, (double *const[]){O, LSE},
                      (double *const[]){O_scale, LSE_scale});
-    /* the scale 1/sqrt(2) makes the second score ln(3)/sqrt(2) */
+    /* The scale 1/sqrt(2) makes the second score ln(3)/sqrt(2). */
     const double weight = exp((float)log(3.0) * (double)(float)(1.0 / sqrt(2.0)));
     cr_expect(fabs(O[0] - (4.0 + 8.0 * weight) / (1.0 + weight)) < 1e-6, "%.9g", O[0]);
     cr_expect(fabs(O[1] - (8.0 - 4.0 * weight) / (1.0 + weight)) < 1e-6, "%.9g", O[1]);
@@ -426,8 +427,8 @@ TEST(reference, attention_causal_is_aligned_to_the_bottom_right)
 
 TEST(reference, attention_groups_query_heads)
 {
-    /* Four query heads on two key/value heads: 0 and 1 read the first, 2 and 3 the second. One key:
-     * O = V. */
+    /* Four query heads share two key/value heads: 0 and 1 read the first, 2 and 3 the second. There
+     * is one key, so O = V. */
     const float Q[] = {1, 2, 3, 4}, K[] = {1, 1}, V[] = {10, 20};
     const long long sizes[MAX_SIZES] = {
         [ATTENTION_BATCH] = 1,    [ATTENTION_HEADS] = 4, [ATTENTION_KV_HEADS] = 2,
@@ -469,7 +470,7 @@ TEST(arguments, architecture)
 /* ---------------------------------------------------------------------------------------------- */
 /* Element types */
 
-/* Every 16-bit pattern that is no NaN is stored again as it was. */
+/* Every 16-bit pattern that is not a NaN must be stored again as it was. */
 TEST(elements, are_stored_as_they_are_read)
 {
     for (int type = TENSOR_F16; type <= TENSOR_BF16; type++)
@@ -485,8 +486,8 @@ TEST(elements, are_stored_as_they_are_read)
         }
 }
 
-/* Each number halfway between two neighbours goes to the even one, and whatever is nearer to one
- * goes there. */
+/* The number halfway between two neighbours must round to the even one, and a number nearer to one
+ * must round to that. */
 TEST(elements, are_rounded_to_the_nearest)
 {
     for (int type = TENSOR_F16; type <= TENSOR_BF16; type++) {

@@ -1,6 +1,6 @@
 /*
- * What is said of wrong values: every explanation with a kernel that deserves it. A kernel gets the
- * one it deserves and no other, and where none fits it gets none.
+ * Each explanation of wrong values has a kernel that deserves it. A kernel must get the explanation
+ * that it deserves and no other; where none fits it must get none.
  *
  * The kernels are host functions of the right type that copy, compute with one mistake, and copy
  * back.
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *planted; /* the mistake that the kernel makes now */
+static const char *planted; /* the mistake that the kernel now makes */
 
 static bool now(const char *name)
 {
@@ -169,7 +169,7 @@ TEST(matmul, each_mistake_has_its_name)
     expect_matmul("noise", "", "");
 }
 
-/* A GPU's arithmetic forgets where a NaN came from; this one is the host's. */
+/* On a GPU a NaN loses its origin in arithmetic; here the host computes. */
 TEST(matmul, poison_that_is_read_has_a_name)
 {
     expect_matmul("adds to what is there", "poison-read",
@@ -209,7 +209,7 @@ static cudaError_t mistaken_softmax(const float *input, float *output, int rows,
             m = fmax(m, x[row * cols + col]);
         for (int col = 0; col < counted; col++) {
             top = fmax(top, x[row * cols + col]);
-            running += exp(x[row * cols + col] - top); /* the sum before is not rescaled */
+            running += exp(x[row * cols + col] - top); /* the old sum is not rescaled */
             l += now("base 2") ? exp2(x[row * cols + col] - m) : exp(x[row * cols + col] - m);
         }
         if (now("sum not rescaled"))
@@ -295,7 +295,8 @@ static void attend(const struct attention *call, const float *Q, const float *K,
         scale *= scale;
     else if (now("base 2"))
         scale *= M_LN2;
-    /* Against the maximum so far for those that do not rescale, otherwise against 0. */
+    /* Exponentials are relative to the maximum so far in kernels that do not rescale; otherwise to
+     * 0. */
     const bool online = now("l stays") || now("O stays") || now("l and O stay");
     double m = online ? -INFINITY : 0.0;
     for (int j = 0; j < keys; j++) {
@@ -317,7 +318,7 @@ static void attend(const struct attention *call, const float *Q, const float *K,
     const bool undivided = now("no softmax") || now("not divided");
     for (int c = 0; c < d; c++)
         O[row * d + c] = (float)(undivided ? sum[c] : l > 0.0 ? sum[c] / l : 0.0);
-    if (now("not divided")) /* of exponentials that are not relative to the maximum */
+    if (now("not divided")) /* their exponentials are relative to 0 */
         for (int c = 0; c < d; c++)
             O[row * d + c] = (float)sum[c];
     if (now("one head") && head > 0)

@@ -1,9 +1,11 @@
 /*
- * A problem that asks of the harness all that a problem may: ten tensors, integers among the inputs
- * and the outputs, inputs that follow from others, outputs with different numbers of rows.
+ * This problem asks of the harness all that a problem may ask: ten tensors, integers among the
+ * inputs and the outputs, inputs that follow from others, and outputs with different numbers of
+ * rows.
  *
- * Sequences of their own lengths lie in pages of a common pool. O is what each gathers, uses says
- * how many sequences hold a place of the pool, total how many places they hold together.
+ * Sequences of various lengths lie in pages of a common pool. O is what each sequence gathers, uses
+ * says how many sequences hold a place of the pool, and total says how many places they hold
+ * together.
  *
  * The kernels are host functions that copy, compute and copy back.
  */
@@ -16,9 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PAGE = 4 }; /* places of the pool */
+enum { PAGE = 4 }; /* in places of the pool */
 
-enum { SEQUENCES, PAGES, POOL, COLS }; /* sizes: PAGES of a sequence, POOL pages */
+enum { SEQUENCES, PAGES, POOL, COLS }; /* sizes: PAGES for a sequence, POOL pages */
 
 enum { LENGTH, PAGE_OF, K, V, Q, FIRST, WEIGHT, O, USES, TOTAL, TENSORS };
 
@@ -75,7 +77,7 @@ static void derive(const long long sizes[MAX_SIZES], void *const *host)
     }
 }
 
-/* Where in the pool element t of a sequence lies. */
+/* Returns where in the pool element t of a sequence lies. */
 static size_t place_of(const long long *sizes, const void *const *host, size_t sequence, size_t t)
 {
     const int32_t *page = (const int32_t *)host[PAGE_OF] + sequence * extent(sizes, PAGES);
@@ -103,7 +105,7 @@ static void reference(const long long sizes[MAX_SIZES], const void *const *host,
         }
     for (size_t r = 0; r < rows[USES - O].count; r++) {
         value[USES - O][r] = 0.0;
-        scale[USES - O][r] = 1.0; /* times the bound: an integer is met exactly */
+        scale[USES - O][r] = 1.0; /* the bound is below 1, so integers are exact */
         for (size_t i = 0; i < n; i++)
             for (size_t t = 0; t < (size_t)length[i]; t++)
                 value[USES - O][r] += place_of(sizes, host, i, t) == rows[USES - O].row[r];
@@ -112,7 +114,7 @@ static void reference(const long long sizes[MAX_SIZES], const void *const *host,
     scale[TOTAL - O][0] = 1.0;
 }
 
-/* A row of uses goes through all sequences. */
+/* A row of uses goes through all sequences, which is the most. */
 static double reference_cost(const long long sizes[MAX_SIZES])
 {
     return (double)(sizes[SEQUENCES] * sizes[PAGES] * PAGE);
@@ -133,9 +135,9 @@ static double flops(const long long sizes[MAX_SIZES])
 
 struct gather_kernel {
     struct kernel about;
-    /* What it does beside the right thing, to copies of all tensors; null for nothing. */
+    /* Does something wrong with copies of all tensors; null does nothing. */
     void (*mistake)(const long long *sizes, void **array);
-    int unwritten; /* the output of which it leaves the last element as it was; 0 for none */
+    int unwritten; /* it leaves the last element of this output as it was; 0: none */
 };
 
 static void gather(const long long *sizes, void **array)
@@ -293,7 +295,7 @@ TEST(problem, wrong_kernels_are_caught)
     trial_destroy(&trial);
 }
 
-/* uses is too large to be checked whole, O is not. */
+/* uses is too large to check whole, but O is not. */
 TEST(problem, each_output_has_its_own_checked_rows)
 {
     static const struct gather_kernel wrong = {.mistake = one_too_many};
