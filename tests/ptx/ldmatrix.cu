@@ -1,5 +1,5 @@
 // needs: sm_75
-/* ldmatrix, plain and transposed, from rows in any order. */
+/* ldmatrix loads rows in any order, plain and transposed. */
 #include "launches.cuh"
 #include <ptx.cuh>
 

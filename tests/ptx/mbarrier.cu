@@ -1,5 +1,5 @@
 // needs: sm_90
-/* mbarriers without copies: a producer warp and a consumer warp, through many phases. */
+/* Without copies, mbarriers join a producer warp and a consumer warp through many phases. */
 #include "launches.cuh"
 #include <ptx.cuh>
 

@@ -1,5 +1,5 @@
 // needs: sm_80
-/* mma.sync: registers in, registers out. */
+/* mma.sync takes registers and returns registers. */
 #include "launches.cuh"
 #include <ptx.cuh>
 

@@ -1,5 +1,5 @@
 // needs: sm_75
-/* movmatrix, and back again. */
+/* movmatrix transposes, and then transposes back. */
 #include "launches.cuh"
 #include <ptx.cuh>
 

@@ -1,5 +1,5 @@
 // needs: sm_90a
-/* setmaxnreg: the last warpgroup gives registers back, the others take them. */
+/* With setmaxnreg the last warpgroup gives registers back, and the others take them. */
 #include "launches.cuh"
 #include <ptx.cuh>
 

@@ -1,5 +1,5 @@
 // needs: sm_90
-/* stmatrix, to rows in any order. */
+/* stmatrix stores rows in any order. */
 #include "launches.cuh"
 #include <ptx.cuh>
 

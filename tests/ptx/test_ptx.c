@@ -1,9 +1,9 @@
 /*
- * The instructions of common/device/gpu/ptx.cuh, each alone on random data: what comes out must be
- * what a model in plain C says, and what one NVIDIA H200 gave for the same data (ptx/vectors/, see
- * the README there). Moves of data are compared bit for bit, arithmetic within the roundings that
- * it may have. On the CPU backend everything runs in three thread orders, and a kernel with a
- * mistake must give the report that names it.
+ * These test each instruction of common/device/gpu/ptx.cuh alone on random data. The results must
+ * be what a model in plain C says, and what one NVIDIA H200 gave for the same data (see the README
+ * in ptx/vectors/). Moves of data are compared bit for bit, arithmetic within the roundings that it
+ * may have. On the CPU backend everything runs in three thread orders, and a kernel with a mistake
+ * must give the report that names it.
  */
 #include "box_cases.h"
 #include "tests/simt/counted.h"
@@ -26,7 +26,7 @@ TEST(ptx, cp_async)
     expect_words_of("cp_async", ptx_copy_async, in, COPY_ASYNC_WORDS, expected, COPY_ASYNC_WORDS);
 }
 
-/* Element [row][col] of the matrices that lie in rows of eight halves. */
+/* Returns element [row][col] of matrices that lie in rows of eight halves. */
 static uint32_t half_at(const uint32_t *words, int row, int col)
 {
     return words[4 * row + col / 2] >> 16 * (col % 2) & 0xffff;
@@ -245,7 +245,7 @@ TEST(ptx, counted)
     c = counted(ptx_ldmatrix(in, out));
     EXPECT(c, shared_loads, 2 * 32);
     EXPECT(c, shared_stores, 4 * 32);
-    /* Eight rows a wavefront; the stores go to every fourth bank, eight lanes to one. */
+    /* A wavefront reads eight rows. The stores go to every fourth bank, eight lanes to one. */
     EXPECT(c, shared_wavefronts, 2 * 4 + 4 * 4);
     EXPECT(c, shared_wavefronts_ideal, 2 * 4 + 4);
 

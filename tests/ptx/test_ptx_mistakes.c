@@ -1,4 +1,5 @@
-/* Instructions used wrongly: what the CPU backend says, in the fast and in the checked build. */
+/* Where instructions are used wrongly, the CPU backend must say this, in the fast and in the
+ * checked build. */
 #include "box_cases.h"
 
 struct finding {
@@ -12,7 +13,7 @@ static const struct finding findings[] = {
 #undef MISTAKE
 };
 
-/* The kernels of broken.cu with their data. */
+/* Holds the kernels of broken.cu with their data. */
 struct broken_run {
     uint32_t *in, *out;
     CUtensorMap load, store;
@@ -90,7 +91,7 @@ TEST(mistakes, each_is_found)
         expect_finding(&findings[i]);
 }
 
-/* Blocks of a cluster come in an order too; the checked build does not wait for the one in which
+/* Blocks of a cluster also run in an order. The checked build must not need the order in which
  * things go wrong. */
 TEST(mistakes, of_clusters_in_every_order)
 {

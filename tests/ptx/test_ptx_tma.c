@@ -1,4 +1,4 @@
-/* Bulk tensor copies, against a model of tensor map, box and swizzle. */
+/* Bulk tensor copies are compared with a model of tensor map, box and swizzle. */
 #include "box_cases.h"
 
 CONDITIONAL_TEST(ptx, tma_load, has_architecture(90, false))
@@ -34,7 +34,7 @@ CONDITIONAL_TEST(ptx, tma_store, has_architecture(90, false))
         const struct box_case *c = &box_cases[i];
         const int words = array_words(c);
         if (c->x < 0)
-            /* an H200 clips a store past the end, and calls one before the beginning illegal */
+            /* An H200 clips a store past the end, but calls one before the beginning illegal. */
             continue;
         char name[64];
         snprintf(name, sizeof name, "%s_store", c->name);
@@ -83,7 +83,7 @@ CONDITIONAL_TEST(ptx, tma_load_multicast, has_architecture(90, true))
     cudaFree(device_out);
 }
 
-/* The encoder says no to what the copy engine cannot do. */
+/* The encoder must refuse what the copy engine cannot do. */
 CONDITIONAL_TEST(ptx, tensor_map_refused, has_architecture(90, false))
 {
     static const struct box_case bad[] = {

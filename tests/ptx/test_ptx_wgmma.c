@@ -1,16 +1,16 @@
-/* Products by a warpgroup, against a model of descriptors, swizzles and accumulators. */
+/* Products by a warpgroup are compared with a model of descriptors, swizzles and accumulators. */
 #include "ptx_cases.h"
 
 enum { STEPS_K = 16 * WGMMA_STEPS };
 
 /*
- * The byte where element (i, k) of an operand lies: i along M or N, k along K. The formulas are the
- * PTX manual's canonical layouts ("Strides", for 2-byte elements), T = 8 elements of 16 bytes. Rows
- * of a swizzled operand are as long as the span; a span of 32 bytes holds only 16 k, so the second
- * step's lie behind all of the first's.
+ * Finds the byte where element (i, k) of an operand lies: i along M or N, k along K. The formulas
+ * are the PTX manual's canonical layouts ("Strides", for 2-byte elements), with T = 8 elements of
+ * 16 bytes. Rows of a swizzled operand are as long as the span. A span of 32 bytes holds only 16 k,
+ * so all rows of the second step lie behind those of the first.
  */
 struct operand {
-    int span; /* bytes; 0: no swizzle */
+    int span; /* in bytes; 0 for no swizzle */
     bool k_along_memory;
     int begin, leading, stride, step;
 };
@@ -36,20 +36,20 @@ static int element_place(const struct operand *o, int i, int k)
     return o->begin + (chunk ^ line % (o->span / 16)) * 16 + place % 16;
 }
 
-static const int spans[] = {0, 128, 64, 32}; /* by the descriptor's bits 62 and 63 */
+static const int spans[] = {0, 128, 64, 32}; /* indexed by the descriptor's bits 62 and 63 */
 
-/* Of `rows` elements along M or N and STEPS_K along K, tightly packed from `begin` on. */
+/* Packs `rows` elements along M or N and STEPS_K along K tightly, from `begin` on. */
 static struct operand pack(int swizzle, bool k_along_memory, int rows, int begin)
 {
     const int span = spans[swizzle];
     if (k_along_memory) {
-        if (span == 0) /* 8 x 8 pieces: all of one k, then the next */
+        if (span == 0) /* 8 x 8 pieces: all of one k, then of the next */
             return (struct operand){0, true, begin, rows * 16, 128, rows * 32};
         return (struct operand){span, true, begin, 0, 8 * span, span == 32 ? rows * span : 32};
     }
-    if (span == 0) /* 8 x 8 pieces: all of eight k, then the next eight */
+    if (span == 0) /* 8 x 8 pieces: all of eight k, then of the next eight */
         return (struct operand){0, false, begin, rows * 16, 128, rows * 32};
-    /* panels of one span, each with all k */
+    /* These are panels of one span, each with all k. */
     return (struct operand){span, false, begin, STEPS_K * span, 8 * span, 16 * span};
 }
 
@@ -81,8 +81,8 @@ static void test_wgmma(const char *name, int n, bool a_in_registers, int swizzle
     for (int i = 0; i < n * STEPS_K; i++)
         B[i] = random_element(15, i, bfloat16);
 
-    /* Operands that lie in shared memory, at multiples of 1024; what lies between is random and not
-     * to be read. */
+    /* Operands lie in shared memory at multiples of 1024. What lies between is random and must not
+     * be read. */
     random_words(in, WGMMA_IMAGE / 4, 16);
     const struct operand a = pack(swizzle, true, 64, 1024),
                          b = pack(swizzle, !a_in_registers, n, 16384);

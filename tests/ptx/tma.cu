@@ -1,5 +1,5 @@
 // needs: sm_90
-/* Bulk tensor copies: one box to shared memory, one back. */
+/* Bulk tensor copies move one box to shared memory and one back. */
 #include "launches.cuh"
 #include <ptx.cuh>
 
