@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How often the loops of each kernel turn in its step's tests.
+"""Counts how often the loops of each kernel turn in its step's tests.
 
   coverage.py [--all] STEP ...     prints the loops that never turn three times in a row, and fails when there is one
 
@@ -22,9 +22,9 @@ from source import of_steps, tokens_of
 
 OUT = ROOT / "build" / "coverage"
 LISTED = Path(__file__).resolve().with_name("coverage.txt")
-LEAST = 3  # turns in a row: a second and a third that differ from the first
+LEAST = 3  # turns in a row: the second and third differ from the first
 
-# Counted per loop: how often it was entered, and the most turns of one time, by a variable of the loop's own.
+# Each loop has a counter of its own, which records how often the loop was entered and the most turns at one time.
 COUNTING = """
 #ifndef COVERAGE_H
 #define COVERAGE_H
@@ -69,7 +69,7 @@ struct turning {
 
 
 class Counted:
-    """A step's copy with counting loops; broken.py compiles and links it."""
+    """Copies a step and makes its loops count; broken.py compiles and links it."""
 
     def __init__(self, step):
         self.name = self.step = step
@@ -98,7 +98,7 @@ class Counted:
                 raise broken.Broken(f"{file}: what kind of loop is {source[begin:tokens[close][2]]}?")
             head = " ".join(source[begin:tokens[close][2]].split())
             loop = len(self.loops)
-            # With an else of its own, so that one after the loop stays another's.
+            # The `if` has an else of its own, so that a later else does not belong to it.
             edits.append((begin, begin, f"if (turning counted({loop}); false) {{}} else "))
             condition, end = tokens[ends[0]][2], tokens[ends[1]][1]
             edits.append((condition, end, f"counted.again({source[condition:end].strip() or 'true'})"))
@@ -109,14 +109,15 @@ class Counted:
 
 
 def fixed(head):
-    """Whether the compiler knows how often a loop turns: beside its variable stand template parameters and constants alone."""
+    """Returns whether the compiler knows how often a loop turns: apart from its variable it has only template parameters and
+    constants."""
     match = re.match(r"for \((?:const |unsigned |int |auto )*(\w+) = (.*)", head)
     names = set(re.findall(r"[A-Za-z_]\w*", match[2])) - {match[1], "run_of", "int"} if match else {"?"}
     return all(name[0].isupper() and name not in ("M", "N", "K") for name in names)
 
 
 def listed(step, loops):
-    """{(file, head): why} of this step's loops, from coverage.txt; an entry that is none of a file's is refused."""
+    """Returns {(file, head): why} for this step's loops, from coverage.txt. An entry that fits no loop of its file is refused."""
     reasons = {}
     for entry in mutants.entries(LISTED, "file", "loop", "why", optional="step"):
         if entry.get("step", entry["file"][:2]) == step:
@@ -138,7 +139,7 @@ def compile_kernel(counted, file):
 
 
 def count(step, pool):
-    """{(kernel, loop): (entered, most turns)} over the step's tests, and the loops."""
+    """Returns {(kernel, loop): (entered, most turns)} over the step's tests, and the loops."""
     folder = next(ROOT.glob(f"{step}_*/main.c")).parent
     kernels = [str(path.relative_to(ROOT)) for path in of_steps("[0-9]*_*.cu", folder.name)]
     counted = Counted(folder.name)
@@ -182,7 +183,7 @@ def main():
             for number, (file, line, head) in enumerate(loops):
                 entered, most = counts[kernel, number]
                 if entered == 0:
-                    continue  # another kernel's, or a template that this one does not use
+                    continue  # it belongs to another kernel, or to a template that this one does not use
                 short = most < (1 if fixed(head) else LEAST)
                 if short:
                     needless.discard((file, head))

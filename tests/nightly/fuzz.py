@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random sizes, inputs and thread orders for the kernels of a step, until the time is over or one fails.
+"""Runs a step's kernels at random sizes, on random inputs and in random thread orders, until the time is over or one fails.
 
   fuzz.py PROGRAM ...          the steps' programs, build/cpu/02_tiled_matmul for instance
 
@@ -11,9 +11,9 @@
   --kernel NAME                only this kernel (may be repeated)
   --problem JSON               only this problem, as what failed is printed
 
-What failed once, tests/steps/failed_once.txt, is tried first. Then sizes lie around multiples and sums of tiles, and around the
-limits between which kernels choose: the numbers in the step's own sources, whatever they are. What fails is printed as
-the command that shows it again, and as the line that keeps it. Python's standard library suffices, but for --library.
+Cases that failed once, from tests/steps/failed_once.txt, are tried first. Further sizes lie around multiples and sums of tiles,
+and around the limits between which kernels choose: the numbers in the step's own sources, whatever they are. A failure is printed
+as the command that shows it again, and as the line that keeps it. Only --library needs more than Python's standard library.
 """
 import argparse
 import collections
@@ -33,15 +33,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "tests/steps/failed_once.txt"
 TIMEOUT_SECONDS = 300
-# Products, elements: about a second of one core for a step. A judge on a GPU takes more of it.
+# Products and elements are limited to about a second of one core for a step. A judge on a GPU takes more.
 MOST_WORK = {"matmul": 3e7, "softmax": 4e6, "attention": 3e6}
-MOST_ELEMENTS = 6e7  # of an array, whatever the judge: it is there in double precision, too
+MOST_ELEMENTS = 6e7  # for an array, whatever the judge: it also exists in double precision
 
 
 def numbers_of(folder):
     """
-    Numbers of a step's kernels, and products of them: sides of tiles, and where one choice gives way to another. A kernel
-    that chooses by a new limit is tried around it from then on.
+    Returns the numbers in a step's kernels, and products of them: sides of tiles, and limits where one choice gives way to
+    another. When a kernel chooses by a new limit, later runs try sizes around it.
     """
     numbers = set()
     for path in (path for path in folder.iterdir() if path.suffix in (".cu", ".cuh", ".h")):
@@ -53,15 +53,15 @@ def numbers_of(folder):
 
 class Draw:
     """
-    Random sizes of each problem, up to about `reach` times those of a CPU: the sizes, the work, and the elements of the
-    largest array.
+    Draws random sizes for each problem, up to about `reach` times those for a CPU. Returns the sizes, the work, and the elements
+    of the largest array.
     """
 
     def __init__(self, rng, reach, numbers):
         self.rng, self.reach, self.numbers = rng, reach, numbers
 
     def length(self, most):
-        """Up to `most`: around one of the numbers, or around so many of one and a few of another."""
+        """Draws a length up to `most`: around one of the numbers, or around several times one number and a few times another."""
         rng = self.rng
         fitting = [number for number in self.numbers if number <= most] or [1]
         tile, other = rng.choice(fitting), rng.choice(fitting)
@@ -93,12 +93,12 @@ class Draw:
         for flag in (size["name"] for size in listing["sizes"] if size["flag"]):
             sizes[flag] = rng.random() < 0.5
         heads, queries, keys = sizes["batch"] * sizes["heads"], sizes["seq-q"], sizes["seq-kv"]
-        # A warp works on a score, however few its features are.
+        # A score takes a whole warp, however few features there are.
         return sizes, heads * queries * keys * max(32, sizes["head-dim"]), heads * max(queries, keys) * sizes["head-dim"]
 
 
 def loads_of(program, listing, problem):
-    """What each kernel says that it loads: {name: instructions}; nothing of a size that is refused."""
+    """Returns what each kernel says that it loads, {name: instructions}; nothing when the sizes are refused."""
     result = subprocess.run([program, "--list", "--json", *Programs.options(listing, problem)], check=False, text=True,
                             capture_output=True)
     kernels = json.loads(result.stdout)["kernels"] if result.returncode == 0 else []
@@ -106,7 +106,7 @@ def loads_of(program, listing, problem):
 
 
 def near_a_change(program, listing, problem, kernels):
-    """Whether some smaller problem costs one of these kernels more: then it does there what it does not do here."""
+    """Returns whether some smaller problem costs one of these kernels more, because the kernel takes another path there."""
     here = loads_of(program, listing, problem)
     for name in ("m", "n", "k", "rows", "cols", "seq-q", "seq-kv"):
         value = problem["sizes"].get(name, 0)
@@ -120,8 +120,8 @@ def near_a_change(program, listing, problem, kernels):
 
 def draw(seed, program, listing, judge, kernels):
     """
-    What one problem is; the same for the same seed, step and kernels, null for all. Most lie near a change of what a kernel
-    does, if one does within a few tries. Of few kernels each may have the more work.
+    Draws one problem. It is the same for the same seed, step and kernels (null: all). Most problems lie near a change of path, if
+    a few tries find one. With few kernels, each may have more of the work.
     """
     rng = random.Random(seed)
     tries = rng.choice((0, judge.tries, judge.tries))
@@ -153,7 +153,7 @@ class Programs:
     @staticmethod
     def options(listing, problem):
         sizes = dict(problem["sizes"])
-        if "seq-q" in sizes:  # 0 stands for "as --seq" there
+        if "seq-q" in sizes:  # there 0 means "as --seq"
             sizes["seq"] = 0 if 0 in (sizes["seq-q"], sizes["seq-kv"]) else 1
         options = []
         for name, value in sizes.items():
@@ -163,7 +163,7 @@ class Programs:
         return [*options, "--inputs", problem["inputs"], "--seed", str(problem["seed"]), "--repeat", "1"]
 
     def judge(self, program, listing, problem, kernels):
-        """(kernel, "pass", "FAIL" or what else, why, the command that shows it) of these kernels, or of all."""
+        """Returns (kernel, "pass", "FAIL" or other outcome, why, the command that shows it) for these kernels, or for all."""
         order, named = {"SIMT_ORDER": problem["order"]}, [f"--kernel={name}" for name in kernels]
         options = self.options(listing, problem)
         command = " ".join((f"SIMT_ORDER={problem['order']}", program, *options))
@@ -173,7 +173,7 @@ class Programs:
             why = f"exit status {result.returncode}: {result.stderr.strip()[-300:]}"
         except subprocess.TimeoutExpired:
             result, why = None, f"no end after {TIMEOUT_SECONDS} s"
-        # 2 is the status of a kernel that refuses these sizes, too.
+        # A kernel that refuses these sizes also gives status 2.
         if result is None or result.returncode not in (0, 1, 2) or not result.stdout:
             return [(program, "FAIL", why, " ".join((command, *named)))]
         return [(kernel["name"], kernel["check"], kernel["reason"], f"{command} --kernel={kernel['name']}")
@@ -199,7 +199,7 @@ def list_of(program):
 
 
 def failed_once(step):
-    """(kernel, problem) of the lines of the list that are this step's."""
+    """Reads (kernel, problem) from the lines of the list that are this step's."""
     for line in CASES.read_text(encoding="utf-8").splitlines():
         words = line.partition("#")[0].split()
         if words[:1] != [step]:
@@ -211,7 +211,7 @@ def failed_once(step):
 
 
 def line_of(step, kernel, listing, problem):
-    """What failed, as a line of the list."""
+    """Returns the failure as a line of the list."""
     words = [step, kernel, *(f"{name}={str(value).lower()}" for name, value in problem["sizes"].items() if value is not False)]
     if problem["type"] != "f32":
         words.append(f"type={problem['type']}")
@@ -221,21 +221,22 @@ def line_of(step, kernel, listing, problem):
 
 
 def work_of(problem, sizes):
-    """As Draw has it, of sizes that nobody drew."""
+    """Returns the work as Draw does, for sizes that were not drawn."""
     if problem == "attention":
         return sizes["batch"] * sizes["heads"] * sizes["seq-q"] * sizes["seq-kv"] * max(32, sizes["head-dim"])
     return math.prod(sizes.values())
 
 
 def problems(programs, listings, judge, chosen, first):
-    """(program, kernels, problem), without end: what failed once, as far as this judge has the time, and what is drawn."""
+    """Yields (program, kernels, problem) without end: first what failed once, as far as this judge has the time, then what is
+    drawn."""
     for program in programs:
         names = [kernel["name"] for kernel in listings[program]["kernels"]]
         for kernel, problem in failed_once(Path(program).name[:2]):
             if kernel not in names:
                 sys.exit(f"{CASES.relative_to(ROOT)}: no kernel of {program} is {kernel}")
             name = listings[program]["problem"]
-            # One kernel, once: ten times what is drawn for all.
+            # One kernel runs once here, so it may take ten times what is drawn for all kernels.
             if kernel in (chosen[program] or names) and work_of(name, problem["sizes"]) <= 10 * MOST_WORK[name] * judge.work:
                 yield program, [kernel], problem
     for program, seed in zip(itertools.cycle(programs), seeds(first)):
@@ -243,7 +244,7 @@ def problems(programs, listings, judge, chosen, first):
 
 
 def seeds(first):
-    """The first, and others that follow from it: each is a problem."""
+    """Yields the first seed, then others that follow from it. Each is a problem."""
     yield first
     rng = random.Random(first)
     while True:

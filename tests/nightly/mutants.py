@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Faults made by rule in the kernels, and the share of them that a step's tests catch.
+"""Makes faults in the kernels by rule, and finds what share of them a step's tests catch.
 
   mutants.py run [STEP ...]    make faults in these steps' kernels (in all), run the tests on each, print what survives
   mutants.py list [STEP ...]   only print the faults
@@ -7,11 +7,10 @@
   --kernel NAME   only this kernel's (may be repeated)      --seed N     which faults a sample has (new ones)
   --rule NAME     only this rule's                          --sample N   so many that compile; 0 for all of them (0)
 
-Each fault is one edit of a kernel, or of a header for one of the kernels that include it. Only that kernel is compiled
-again; the step's tests are linked with it and run on it alone, first the fast build, then the checked one, which is
-`make test` and `make sanitize`; of waits overlap.py is asked, too. A fault survives when all pass. When the compiler makes
-the same object of it, it is no fault. mutants.txt lists others that change no result, each with the reason. Python's standard
-library suffices.
+Each fault is one edit of a kernel, or of a header for one of the kernels that include it. Only that kernel is compiled again. The
+step's tests are linked with it and run on it alone, first in the fast build and then in the checked one, as in `make test` and
+`make sanitize`; overlap.py judges faults in waits, too. A fault survives when all pass. An edit that leaves the compiler's object
+unchanged is no fault. mutants.txt lists others that change no result, each with the reason. Python's standard library suffices.
 """
 import argparse
 import collections
@@ -36,12 +35,12 @@ from source import ROOT, closure, of_steps, tokens_of, without_comments  # noqa:
 
 EQUIVALENT = Path(__file__).resolve().with_name("mutants.txt")
 OUT = ROOT / "build" / "mutants" / str(os.getpid())
-CPU_SECONDS = 20  # of one test; the slowest sound one takes half of that
-WALL_SECONDS = 900  # of one test program, on a busy machine
+CPU_SECONDS = 20  # for one test; the slowest sound one takes half of that
+WALL_SECONDS = 900  # for one test program, on a busy machine
 
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 ASSIGNMENTS = {"+=": "=", "*=": "=", "-=": "+=", "/=": "=", "|=": "="}
-# Tokens that become another: operators, which have blanks on both sides, and names and numbers.
+# These tokens become others: operators, which have blanks on both sides, and names and numbers.
 OTHERS = {token: (rule, other) for rule, others in (
     ("arithmetic", {"+": "-", "-": "+", "*": "+", "/": "*", "%": "/", "&": "|", "|": "&", "<<": ">>", ">>": "<<",
                     "fmaxf": "fminf", "fminf": "fmaxf"}),
@@ -49,7 +48,7 @@ OTHERS = {token: (rule, other) for rule, others in (
     ("constant", {"CUDART_INF_F": "1e4f", "INFINITY": "1e4f", "CUDART_L2E_F": "1.0f", "CUDART_LN2_F": "1.0f",
                   "1.0f": "2.0f"}),
 ) for token, other in others.items()}
-# What stands for another in an index, a stride, an argument: names of the same kind, where a file has both.
+# These names replace each other in an index, a stride or an argument: they are of the same kind, where a file has both.
 NAMES = [set(names.split()) for names in (
     "M N K", "m n k", "BM BN BK", "Br Bc", "TM TN", "WM WN", "R C E", "rows cols", "row col", "row0 col0", "x y z",
     "heads kv_heads", "head kv_head", "seq_q seq_kv", "seq_q seq_kv head_dim d", "A B", "Q K V", "As Bs", "lane warp",
@@ -58,12 +57,12 @@ NAMES = [set(names.split()) for names in (
     "O_at LSE_at", "threadIdx blockIdx", "blockDim gridDim", "warp_row warp_col", "head_rows all_rows", "begin end")]
 WAITS = re.compile(r"__sync\w+|\w*_wait\w*|\w*_fence|\w*_commit|__threadfence\w*|sync|\w*_arrive\w*|named_barrier_\w+|"
                    r"cluster_\w+|grid_sync|take_turn|pass_turn|registers_held|keep")
-# A statement about a thread's own variables: before or after a wait, it does the same.
+# A statement about a thread's own variables does the same before and after a wait.
 OWN_VARIABLES = re.compile(r"(?:\+\+|--)?\w+(?:\+\+|--)?(?: [-+*/%&|^]?= [\w\s+*/%&|^-]+)?;")
 
 
 class Mutant:
-    """One fault: `replacement` for file[begin:end]. broken.py copies and compiles it."""
+    """A fault puts `replacement` in place of file[begin:end]. broken.py copies and compiles it."""
 
     def __init__(self, rule, file, begin, end, replacement, source):
         self.rule, self.file, self.span, self.replacement = rule, file, (begin, end), replacement
@@ -75,8 +74,8 @@ class Mutant:
         self.diff = "".join(line.rstrip() + "\n" for line in difflib.unified_diff(
             before.splitlines(), after.splitlines(), f"{file}:{self.line}", f"rule: {rule}", n=1, lineterm=""))
         self.edits = [(file, None, replacement)]
-        self.repeated = 0  # which of several that read the same
-        self.kernels = []  # files to compile it in
+        self.repeated = 0  # its number among faults that read the same
+        self.kernels = []  # the files to compile with it
         self.compiled = self.folder = None
 
     name = property(lambda self: f"{self.file}:{self.line} ({self.rule})")
@@ -98,7 +97,7 @@ class Mutant:
 
 
 def matching(tokens, at, pair="()"):
-    """The index of the token that closes the bracket at `at`, or opens the one that is closed there."""
+    """Returns the index of the token that closes the bracket at `at`, or opens the bracket that is closed there."""
     depth = 0
     for i in range(at, -1, -1) if tokens[at][0] == pair[1] else range(at, len(tokens)):
         depth += (tokens[i][0] == pair[0]) - (tokens[i][0] == pair[1])
@@ -108,7 +107,7 @@ def matching(tokens, at, pair="()"):
 
 
 def untouched(tokens):
-    """Indices of tokens that no rule changes: they say what is compiled, not what is computed."""
+    """Returns the indices of tokens that no rule changes: they say what is compiled, not what is computed."""
     skip = set()
     for i, (text, _, _) in enumerate(tokens):
         if text in ("static_assert", "__launch_bounds__", "__align__", "alignas"):
@@ -121,7 +120,7 @@ def untouched(tokens):
 
 
 def statements(tokens):
-    """Simple statements, (first, last) with the semicolon: an assignment or a call that is not a declaration."""
+    """Returns simple statements, (first, last) with the semicolon: assignments and calls that are not declarations."""
     found = []
     begins = True
     for i, (text, _, _) in enumerate(tokens):
@@ -134,11 +133,11 @@ def statements(tokens):
                 changes = changes or (depth == 0 and tokens[at][0] in ("=", *ASSIGNMENTS, "^=", "++", "--")) or (
                     tokens[at][0] == "(" and at > i)
                 at += 1
-            name = i + 2 if tokens[i + 1][0] in ("*", "&") else i + 1  # of what a declaration declares
+            name = i + 2 if tokens[i + 1][0] in ("*", "&") else i + 1  # the declared name, if this is a declaration
             declares = name < len(tokens) and re.match(r"[A-Za-z_]\w*$", tokens[name][0]) and text != "*"
             if at < len(tokens) and tokens[at][0] == ";" and changes and not declares:
                 found.append((i, at))
-        if text == ")":  # of a for or an if: what follows is a statement too
+        if text == ")":  # of a for or an if: a statement follows
             begins = tokens[matching(tokens, i) - 1][0] in ("for", "if", "while", "constexpr")
         else:
             begins = text in (";", "{", "}", "else", "do")
@@ -146,7 +145,7 @@ def statements(tokens):
 
 
 def operand_end(tokens, at):
-    """Where the operand that begins at `at` ends: the end offset of its last token."""
+    """Returns the end offset of the operand that begins at `at`."""
     depth = 0
     end = tokens[at][2]
     for text, _, token_end in tokens[at:]:
@@ -158,7 +157,7 @@ def operand_end(tokens, at):
 
 
 def edits_of(source):
-    """(rule, begin, end, replacement) of every fault that the rules make in this source."""
+    """Yields (rule, begin, end, replacement) for every fault that the rules make in this source."""
     tokens = tokens_of(source)
     skip = untouched(tokens)
     names = {text for text, _, _ in tokens}
@@ -172,7 +171,7 @@ def edits_of(source):
     def spaced(at):
         return source[tokens[at][1] - 1].isspace() and source[tokens[at][2]].isspace()
 
-    padding = False  # what is read in the place of elements past an edge: any finite number does there, NaN does not
+    padding = False  # whether this replaces elements past an edge: any finite number works there, but not NaN
 
     def declared(at):
         before = tokens[at - 1][0]
@@ -188,7 +187,7 @@ def edits_of(source):
             yield "bound", begin, end, COMPARISONS[text]
             close = operand_end(tokens, at + 1)
             for change in ("- 1", "+ 1"):
-                # One more than < is the same as <=, one less than <= as <.
+                # < with one more is <=, and <= with one less is <.
                 if (change == "- 1") == (text in ("<", ">=")):
                     yield "off by one", tokens[at + 1][1], close, f"{source[tokens[at + 1][1]:close]} {change}"
         elif text in ("ceil_div", "min", "max") and after == "(":
@@ -201,7 +200,7 @@ def edits_of(source):
             rule, other = OTHERS[text]
             yield rule, begin, end, other
         elif re.fullmatch(r"\d+", text):
-            if not (before == after == "," and re.match(r"0, [\w>-]*stream>>>", source[begin:])):  # no array would use that byte
+            if not (before == after == "," and re.match(r"0, [\w>-]*stream>>>", source[begin:])):  # no array uses that byte
                 yield "off by one", begin, end, str(int(text) + 1)
             if int(text) > 0:
                 yield "off by one", begin, end, str(int(text) - 1)
@@ -247,7 +246,7 @@ def edits_of(source):
         weaker = re.search(r"_(?:wait|read)<(.+)>\(\)", text)
         if weaker:
             yield "wait weakened", begin + weaker.start(1), begin + weaker.end(1), f"({weaker[1]}) + 1"
-        # Past the next statement, or ahead of the one before.
+        # A wait moves behind the next statement, or before the previous one.
         for other, order in ((number + 1, 1), (number - 1, -1)):
             if 0 <= other < len(simple) and not own_variables(*simple[other]):
                 a, b = sorted((simple[other], (first, last)))
@@ -258,7 +257,7 @@ def edits_of(source):
 
 
 def device_headers(path):
-    """The headers with device code that a kernel's file includes, as paths below the root."""
+    """Returns the headers with device code that a kernel's file includes, as paths below the root."""
     return [str(header.relative_to(ROOT)) for header in closure(path) if header.suffix == ".cuh"]
 
 
@@ -267,7 +266,7 @@ def kernel_named(file):
 
 
 def kernels_in(file):
-    """The kernel of a file; of a file that is no rung, all that call what it defines."""
+    """Returns the kernel of a file; for a file that is no rung, all kernels that call what it defines."""
     if re.match(r"\d+_", Path(file).name):
         return [kernel_named(file)]
     functions = re.findall(r'^extern "C" \w+ (\w+)', (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
@@ -277,7 +276,7 @@ def kernels_in(file):
 
 
 def mutants(steps, kernels):
-    """Every fault of these steps, that of a header once for all kernels that include it."""
+    """Returns every fault of these steps. A fault in a header comes once for all kernels that include it."""
     found = []
     files = [path for step in sorted(steps) for path in of_steps("*.cu", f"{step}_*")]
     unknown = set(kernels) - {name for path in files for name in kernels_in(path.relative_to(ROOT))}
@@ -306,8 +305,8 @@ def mutants(steps, kernels):
 
 def in_turn(found, seed):
     """
-    An order in which every step and every rule has its turn, so that any beginning of it is a sample of all. Of two faults the
-    seed alone says which is earlier, whatever others there are.
+    Returns the faults in an order in which steps and rules take turns, so that its beginning is always a sample of all. The order
+    of two faults depends on the seed alone, whatever other faults there are.
     """
     def drawn(key):
         return random.Random(f"{seed} {key}").random()
@@ -323,7 +322,7 @@ def in_turn(found, seed):
 
 
 def entries(path, *required, optional):
-    """The entries of a list: {field: value} of the lines between two blank ones. # begins a comment."""
+    """Yields the entries of a list, {field: value} for the lines between two blank ones. # begins a comment."""
     for part in path.read_text(encoding="utf-8").split("\n\n"):
         lines = [line for line in part.split("\n") if line and not line.startswith("#")]
         entry = dict(line.partition(": ")[::2] for line in lines)
@@ -334,7 +333,7 @@ def entries(path, *required, optional):
 
 
 def equivalent_ones(found):
-    """{key: reason} from mutants.txt; an entry that no rule makes any more is refused."""
+    """Returns {key: reason} from mutants.txt. An entry that no rule makes any more is refused."""
     listed, keys = {}, {mutant.key() for mutant in found}
     for entry in entries(EQUIVALENT, "file", "rule", "before", "after", "why", optional="repeated"):
         key = (*(entry[field] for field in ("file", "rule", "before", "after")), int(entry.get("repeated", 0)))
@@ -354,7 +353,7 @@ def gentle(cpu_seconds):
 
 
 def run_test(program, kernels, cpu_seconds, *arguments):
-    """Runs a test program on these kernels, or on all. None when it passes, otherwise the test that failed."""
+    """Runs a test program on these kernels, or on all. Returns None when it passes, otherwise the test that failed."""
     environment = dict(os.environ, SIMT_WORKERS="1", **({"LADDER_KERNEL": " ".join(kernels)} if kernels else {}))
     with subprocess.Popen([str(program), "--jobs", "1", "--fail-fast", *arguments], env=environment, cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace", preexec_fn=lambda: gentle(cpu_seconds),
@@ -362,7 +361,7 @@ def run_test(program, kernels, cpu_seconds, *arguments):
         try:
             output, _ = process.communicate(timeout=WALL_SECONDS)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # the session that was started for it: the program and its tests
+            os.killpg(process.pid, signal.SIGKILL)  # the program and its tests have a session of their own
             process.communicate()
             return "no end"
     if process.returncode == 0:
@@ -372,7 +371,7 @@ def run_test(program, kernels, cpu_seconds, *arguments):
 
 
 def variants(file):
-    """The tests' own compilation of the same source with other tiles: (source or None, the names of its rows)."""
+    """Returns the tests' own compilation of the same source with other tiles: (source or None, the names of its rows)."""
     source = ROOT / "tests/steps" / f"tiles_{file[:2]}.cu"
     if not source.exists():
         return None, []
@@ -402,12 +401,12 @@ def compile_mutant(mutant, backend):
         broken.compile_source(mutant, backend, tiles, directory / f"{backend}_tiles.o", "-O1")
 
 
-MAKES_WARNINGS = ("-Wall", "-Wextra", "-Werror")  # what they refuse, no make would build
-SOUND_OBJECTS = {}  # (folder, kernel, whose sources are copied): what the compiler makes there of the sound ones
+MAKES_WARNINGS = ("-Wall", "-Wextra", "-Werror")  # make compiles nothing that these refuse
+SOUND_OBJECTS = {}  # (folder, kernel, whose sources are copied): the object compiled there from sound sources
 
 
 def same_object(mutant):
-    """Whether the compiler makes the same of it as of the sound source."""
+    """Returns whether the compiler makes the same object as from the sound source."""
     directory = mutant.directory()
     copy = directory / mutant.file
 
@@ -425,11 +424,11 @@ def same_object(mutant):
     return with_fault == SOUND_OBJECTS[key]
 
 
-SOUND = {}  # (build, test program, kernels, test): what the sound kernels say to it
+SOUND = {}  # (build, test program, kernels, test): the result of the sound kernels
 
 
 def killed_by(mutant, backend, names):
-    """The first of the step's tests that fails on the fault and passes on the sound kernel, or None."""
+    """Returns the first of the step's tests that fails with the fault and passes on the sound kernel, or None."""
     for test in sorted(path.stem for path in (ROOT / "tests/steps").glob(f"test_{mutant.step[:2]}*.c")):
         failed = run_test(test_program(mutant, backend, test), names, CPU_SECONDS)
         if not failed:
@@ -445,7 +444,7 @@ def killed_by(mutant, backend, names):
 
 
 def examine(mutant, kernel, folder):
-    """What becomes of a fault in one kernel: (outcome, by what)."""
+    """Returns the fate of a fault in one kernel: (outcome, by what)."""
     mutant.compiled, mutant.folder = kernel, folder
     if mutant.gpu_only:
         return "gpu", "only a GPU has sizes that show it"
@@ -475,7 +474,7 @@ def examine(mutant, kernel, folder):
 
 
 class Tally:
-    """The outcomes, counted by step and by rule, and printed as they come."""
+    """Counts the outcomes by step and by rule, and prints them as they come."""
 
     def __init__(self, listed):
         self.listed, self.lock = listed, threading.Lock()
@@ -511,7 +510,7 @@ class Tally:
 
 
 def work(number, queue, limit, tally, seed):
-    """One worker: takes faults until so many that compile have been tried."""
+    """Runs one worker, which takes faults until enough that compile have been tried."""
     folder = OUT / f"worker_{number}"
     while True:
         with tally.lock:
@@ -523,7 +522,7 @@ def work(number, queue, limit, tally, seed):
             tally.reserved += 1
             kernels = random.Random(f"{seed} {mutant.key()}").sample(mutant.kernels, len(mutant.kernels))
         begin = time.monotonic()
-        # What a header says may be compiled into one kernel and not into the next.
+        # A header's fault may compile in one kernel and not in the next.
         try:
             for kernel in kernels[:3]:
                 outcome, why = examine(mutant, kernel, folder)
@@ -547,7 +546,7 @@ def main():
     parser.add_argument("--seed")
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
-    options = parser.parse_intermixed_args()  # steps may come last
+    options = parser.parse_intermixed_args()  # steps may come after the options
     options.seed = options.seed or str(secrets.randbelow(10 ** 6))
     every = sorted(path.parent.name[:2] for path in ROOT.glob("0?_*/main.c"))
     steps = options.steps or every

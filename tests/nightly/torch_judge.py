@@ -31,13 +31,13 @@ INFINITY = float("inf")
 
 
 def roundings(terms):
-    """Length of a sum, in roundings."""
+    """Returns the length of a sum in roundings."""
     return min(terms, 6.0 * math.sqrt(terms))
 
 
 @contextlib.contextmanager
 def deadline(what):
-    """A kernel that waits for ever cannot be stopped, but the process can."""
+    """A kernel that never ends cannot be stopped, but the process can."""
     def end():
         print(f"no end after {TIMEOUT_SECONDS} s: {what}", flush=True)
         os._exit(1)
@@ -51,7 +51,7 @@ def deadline(what):
 
 class Array:
     """
-    A tensor between two guard zones, `shift` elements past an address that is a multiple of 256. Before a kernel runs all
+    A tensor lies between two guard zones, `shift` elements past an address that is a multiple of 256. Before a kernel runs, all
     bytes of an output and of the zones are 0xFF: a NaN of each type, which no arithmetic makes.
     """
 
@@ -77,12 +77,12 @@ class Array:
         return bool((zones == UNWRITTEN).all())
 
     def unwritten(self):
-        """How many elements."""
+        """Counts the elements that were never written."""
         return int((self.tensor.view({2: torch.int16, 4: torch.int32}[self.tensor.element_size()]) == -1).sum())
 
 
 def difference(name, out, value, unit, bound):
-    """What is wrong with an output; empty when nothing is. NaN and infinities must be the same."""
+    """Says what is wrong with an output; empty when nothing is. NaN and infinities must be the same."""
     out = out.double()
     same = (out == value) | (out.isnan() & value.isnan())
     wrong = ~(same | (value.isfinite() & ((out - value).abs() <= bound * unit)))
@@ -94,7 +94,7 @@ def difference(name, out, value, unit, bound):
 
 
 class Inputs:
-    """The kinds of common/harness/inputs.h, and `special`: normal with NaN and infinities in a few places."""
+    """Makes the kinds of common/harness/inputs.h, and `special`: normal with NaN and infinities in a few places."""
 
     def __init__(self, device, seed):
         self.generator = torch.Generator(device).manual_seed(seed)
@@ -110,7 +110,7 @@ class Inputs:
         return torch.where(self.uniform(*shape) < 0.5, -1.0, 1.0)
 
     def along(self, kind, count):
-        """From 0 to 20, or back."""
+        """Rises from 0 to 20, or falls back."""
         return torch.linspace(*((0.0, 20.0) if kind == "ascending" else (20.0, 0.0)), count, device=self.device)
 
     def matrix(self, kind, rows, cols):
@@ -132,9 +132,9 @@ class Inputs:
         return x
 
     def scores(self, kind, queries, heads, keys, head_dim):
-        """Q and K, [queries, head_dim] and [heads, keys, head_dim], for scores of the kind: kinds are of rows of scores."""
+        """Returns Q and K, [queries, head_dim] and [heads, keys, head_dim]. The kind is that of the rows of scores."""
         reach = head_dim ** -0.5  # of a score: 1 / (scale * head_dim)
-        if kind == "large":  # 104 to 200 in magnitude, those of a query of one sign
+        if kind == "large":  # scores of 104 to 200 in magnitude, with one sign per query
             q, k = ((0.8 + 0.2 * self.uniform(rows, 1)) * (0.9 + 0.1 * self.uniform(rows, head_dim))
                     for rows in (queries, heads * keys))
             return self.signs(queries, 1) * (200.0 * reach) ** 0.5 * q, (200.0 * reach) ** 0.5 * k
@@ -147,7 +147,7 @@ class Inputs:
 
 
 class Problem:
-    """Arrays by name. A subclass says how a kernel is launched on them, and what the outputs should be."""
+    """Holds arrays by name. A subclass says how a kernel is launched on them, and what the outputs should be."""
 
     def __init__(self, inputs, outputs, **values):
         self.inputs, self.outputs, self.workspace = inputs, outputs, {}
@@ -162,7 +162,7 @@ class Problem:
         return [ctypes.c_void_p(array.address()) for array in (self.inputs | self.outputs).values()]
 
     def verdict(self, expected):
-        """What is wrong after a run, empty when nothing is; asked in the order of common/harness/check.h."""
+        """Says what is wrong after a run; empty when nothing is. The order is that of common/harness/check.h."""
         for name, array in (self.inputs | self.outputs | self.workspace).items():
             if not array.guards_intact():
                 return f"written outside of {name}"
@@ -201,7 +201,7 @@ class Softmax(Problem):
         shift = rng.choice((0, 1, 2, 3))
         made = Inputs(device, problem["seed"])
         x = made.matrix(problem["inputs"], *self.sizes)
-        if problem["inputs"] == "special":  # in some rows nothing but -inf
+        if problem["inputs"] == "special":  # some rows have nothing but -inf
             x.masked_fill_(made.uniform(*self.sizes) < 1.2 * made.uniform(self.sizes[0], 1), -INFINITY)
         super().__init__({"input": Array(self.sizes, torch.float32, device, shift)},
                          {"output": Array(self.sizes, torch.float32, device, shift)}, input=x)
@@ -219,17 +219,17 @@ class Softmax(Problem):
 
 
 def attention_of_head(q, k, v, scale, visible, smallest):
-    """O, LSE and their units for some queries of a head, in double precision; query i sees the first visible[i] keys."""
+    """Returns O, LSE and their units for some queries of a head, in double precision. Query i sees the first visible[i] keys."""
     hidden = torch.arange(len(k), device=k.device) >= visible[:, None]
     s = (scale * (q @ k.T)).masked_fill_(hidden, -INFINITY)
-    m = torch.cat((s, s.new_full((len(q), 1), -INFINITY)), 1).amax(1, keepdim=True)  # also of no keys
+    m = torch.cat((s, s.new_full((len(q), 1), -INFINITY)), 1).amax(1, keepdim=True)  # this works without keys, too
     m.masked_fill_(m == -INFINITY, 0.0)
     p = torch.exp(s - m)
     total = p.sum(1, keepdim=True)
     seen = total != 0.0
     p = torch.where(seen, p / total, 0.0)
     lse = (m + total.log()).squeeze(1)
-    # The largest norm of a visible key; what is not finite has no weight or makes the row NaN.
+    # Each is the largest norm of a visible key. A norm that is not finite has no weight or makes the row NaN.
     norms = torch.cat((k.new_zeros(1), torch.linalg.vector_norm(k, dim=1).nan_to_num_(0.0, 0.0, 0.0))).cummax(0).values
     reach = abs(scale) * torch.linalg.vector_norm(q, dim=1).nan_to_num_(0.0, 0.0, 0.0) * norms[visible]
     small = torch.cat((v.new_zeros(1, v.shape[1]), v.abs().cumsum(0)))[visible] / torch.where(seen, total, 1.0)
@@ -263,7 +263,7 @@ class Attention(Problem):
         return f"{super().describe()}, causal {self.causal}, scale {self.scale:.3g}"
 
     def launch(self, library, row, stream):
-        # Made anew for each kernel, so that it holds nothing of the last one's.
+        # The workspace is new for each kernel, so that it holds nothing from the last one.
         size = library.flashsteps_workspace(row, ctypes.byref(self.call))
         self.workspace = {"workspace": Array((size,), torch.uint8, self.inputs["Q"].tensor.device)}
         self.call.workspace, self.call.stream = self.workspace["workspace"].address(), stream
@@ -287,7 +287,7 @@ class Attention(Problem):
             return {}
         o, lse, unit, unit_lse = (torch.cat(pieces).view(batch, heads, queries, *pieces[0].shape[1:]) for pieces in found)
         bound = ROUNDOFF * (2.0 * (roundings(head_dim) + 4.0) + 2.0 * roundings(keys) + 16.0)
-        narrow = 0.0 if q.dtype == torch.float32 else 1.5 * limits.eps  # P and O are rounded, and what small P lose
+        narrow = 0.0 if q.dtype == torch.float32 else 1.5 * limits.eps  # P and O are rounded, and small P lose some
         return {"O": (o, unit, bound + narrow), "LSE": (lse, unit_lse, bound)}
 
 
@@ -295,9 +295,9 @@ PROBLEMS = {"matmul": Matmul, "softmax": Softmax, "attention": Attention}
 
 
 class PyTorch:
-    """A judge of fuzz.py; on a GPU of problems that are a thousand times the work."""
+    """Judges for fuzz.py. On a GPU its problems have a thousand times the work."""
     inputs = ["special"]
-    tries = 3  # a program takes longer to find the device than its kernels take
+    tries = 3  # a program takes longer to find the device than its kernels take to run
 
     def __init__(self, shared_object, device):
         if device == "cuda" and not torch.cuda.is_available():
@@ -318,7 +318,7 @@ class PyTorch:
             peers.check(self.kernels, self.kernels.cudaDeviceSynchronize())
 
     def judge(self, program, listing, problem, kernels):
-        """(kernel, "pass", "FAIL" or what else, why, the command that shows it) of these kernels, or of all."""
+        """Returns (kernel, "pass", "FAIL" or other outcome, why, the command that shows it) for these kernels, or for all."""
         arrays = PROBLEMS[listing["problem"]](problem, self.device, random.Random(problem["seed"]))
         expected = None
         for name, row in peers.kernels_of(self.kernels, Path(program).name[:2]):
@@ -335,6 +335,6 @@ class PyTorch:
                 yield name, "FAIL" if why else "pass", why, command
             except (peers.Refused, torch.cuda.OutOfMemoryError) as error:
                 yield name, "refused", str(error).splitlines()[0], command
-            except RuntimeError as error:  # after which the device may take nothing else
+            except RuntimeError as error:  # after this the device may accept nothing else
                 yield name, "FAIL", str(error).splitlines()[0], command
                 return
