@@ -10,7 +10,7 @@ import time
 
 
 class Browser:
-    """One tab. What a page says on the console, or fails with, is in `complaints`."""
+    """Drives one tab. `complaints` has what the page prints on the console, and its errors."""
 
     def __init__(self, width=1280, height=800):
         program = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -68,18 +68,18 @@ class Browser:
         return answer["result"]
 
     def run(self, script):
-        """The value of a JavaScript expression."""
+        """Returns the value of a JavaScript expression."""
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(f"{script}: {answer['exceptionDetails']['exception'].get('description')}")
         return answer["result"].get("value")
 
     def drawn(self):
-        """Waits until the page has drawn what was asked of it."""
+        """Waits until the page has drawn what it was asked to draw."""
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
 
     def open(self, path, dark=False, seconds=30):
-        """Opens a page of show.py; seconds until it stands."""
+        """Opens a page of show.py. Returns the seconds until it is complete."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         begin = time.monotonic()
         self.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri())

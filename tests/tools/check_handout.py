@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Proves of every handout (or of the steps named) what an instructor relies on.
+"""Proves what an instructor relies on, for every handout or for the named steps.
 
     tests/tools/check_handout.py [STEP ...]        01 .. 06, all
 
-No line of a solution is in it and no answer. It compiles without a warning, for the CPU and, where nvcc is, for the
-GPU. Every test of the step that lab.json does not call "given" fails in the untouched folder, those of counters where there
-are any, and fails by a check: no crash, no time-out, none missing. `make run`, `make test` and `make sanitize` say so, and `make learn` names the first stub.
-With the solutions put in, every test passes, and `make learn` goes on to the second kernel. The grader gives the untouched
-folder no point and the solutions all points, and the handout's gives a kernel all of its points.
+A handout contains no line of a solution and no answer. It compiles without a warning for the CPU and, where nvcc is installed,
+for the GPU. In the untouched folder every test of the step that lab.json does not call "given" fails, including those of counters
+where there are any. It fails by a check: no crash, no time-out, none missing. `make run`, `make test` and `make sanitize` say so,
+and `make learn` names the first stub. With the solutions put in, every test passes, and `make learn` goes on to the second
+kernel. The grader gives no point for the untouched folder and all points for the solutions, and the handout's own grader gives a
+kernel all of its points.
 """
 import concurrent.futures
 import json
@@ -24,8 +25,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common/too
 import grade  # noqa: E402
 import handout  # noqa: E402
 
-SHORT = 12  # characters: shorter lines of code ("} else {") say nothing
-# With solutions the sanitizer sees the same files as in the project, where `make sanitize` has them all: two will do.
+SHORT = 12  # characters: shorter lines of code ("} else {") prove nothing
+# With solutions the sanitizer sees the same files as in the project, where `make sanitize` checks them all. So two steps suffice.
 SANITIZED = ("01", "03")
 
 
@@ -39,8 +40,8 @@ def telling(line):
 
 def check_no_solution(steps, folder):
     """
-    Per file: no line of its solutions, except lines that stand outside of them as well. In the whole handout: no two
-    lines of a solution in a row, no answer.
+    Compares file by file: no line of a file's solutions may appear in it, except lines that also stand outside them. In the whole
+    handout no two consecutive lines of a solution may appear, and no answer.
     """
     texts = {path: path.read_text(errors="replace") for path in sorted(folder.rglob("*"))
              if path.is_file() and "build" not in path.relative_to(folder).parts}
@@ -81,7 +82,7 @@ def without_regions(text, regions):
 
 
 def lend_objects(folder):
-    """What does not depend on the kernels was compiled in the project already."""
+    """The project has already compiled what does not depend on the kernels."""
     for name in ("simt", *(f"{build}/{part}" for build in ("cpu", "check") for part in ("obj/common", "flags", "libcommon.a"))):
         source, target = handout.ROOT / "build" / name, folder / "build" / name
         if source.exists():
@@ -91,7 +92,7 @@ def lend_objects(folder):
 
 
 def make(folder, *targets, **more):
-    """Output and status of make on the CPU; the tests' own time-outs are shorter than this one."""
+    """Returns the output and the status of make on the CPU. The tests' own time-outs are shorter than this one."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "MFLAGS"} | more
     done = subprocess.run(["make", *targets], cwd=folder, env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=1500, check=False)
@@ -118,7 +119,7 @@ def compile_all(folder):
 
 
 def run_tests(folder, program, *arguments):
-    """{suite.test: "PASS" or "FAIL"}, and what went wrong otherwise."""
+    """Returns {suite.test: "PASS" or "FAIL"}, and what else went wrong."""
     done = subprocess.run([program, "--verbose", *arguments], cwd=folder, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=1500, check=False)
     text = done.stdout.decode(errors="replace")
@@ -160,7 +161,7 @@ def check_stub(step, folder):
 
 
 def check_grade(step, folder, solved):
-    """No point, or all that there are where speed is not measured."""
+    """Expects no point, or all points that exist where speed is not measured."""
     what = "the solutions" if solved else "the untouched handout"
     results = grade.Grading(step, folder, f"handout {step}").grade()
     problems = []
@@ -173,7 +174,7 @@ def check_grade(step, folder, solved):
 
 
 def put_solutions(step, folder):
-    """Also the objects that the project has of them: with the same flags the handout's would be no others."""
+    """Copies the solutions, and the project's objects of them: the same flags would give the same objects."""
     name = handout.STEPS[step]
     files = handout.lab_of(name)["files"]
     for file in files:
@@ -197,7 +198,7 @@ def check_solution(step, folder):
     output, status = make(folder, f"STEP={step}", "learn")
     if status != 0 or "RIGHT at all" not in output or ", rung 2 of " not in output:
         problems.append(f"make learn with the solutions: status {status}: {output[-1500:]}")
-    # The grader in the handout is this one: a kernel shows that it works there. What it keeps goes with the folder.
+    # The handout's grader is this one, so one kernel shows that it works there. What it keeps is deleted with the folder.
     kernel = json.loads((folder / handout.STEPS[step] / "lab.json").read_text())["kernels"][-1]["name"]
     output, status = make(folder, f"STEP={step}", f"KERNEL={kernel}", "grade-local", TMPDIR=str(folder.parent))
     if status != 0:
@@ -206,11 +207,11 @@ def check_solution(step, folder):
 
 
 def check(step, folder):
-    """Problems with the handout of a step, or of all."""
+    """Returns problems with the handout of a step, or of all."""
     handout.make(step, folder)
     problems = check_no_solution(handout.selected(step), folder)
     lend_objects(folder)
-    if step == "all":  # its parts are those of the steps; that they fit together is left
+    if step == "all":  # its parts are those of the steps; only their fit is left to check
         return problems or compile_all(folder)
     for part in (compile_everything, check_stub, check_solution):
         problems += part(step, folder)
@@ -220,17 +221,17 @@ def check(step, folder):
 
 
 def check_named(step):
-    """(step, problems, seconds)"""
+    """Returns (step, problems, seconds)."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="handout-") as name:
-        os.chmod(name, 0o755)  # a grading compiles as another user
+        os.chmod(name, 0o755)  # the grader compiles as another user
         return step, check(step, pathlib.Path(name) / "lab"), time.monotonic() - begin
 
 
 def main(steps):
-    """Two at a time: much of each is a single compiler or test."""
+    """Two steps run at a time: much of each is a single compiler or test."""
     failed = False
-    os.environ["BACKEND"] = "cpu"  # of the grader: no points for speed, whatever this machine has
+    os.environ["BACKEND"] = "cpu"  # the grader then gives no points for speed, on any machine
     longest_first = steps or [*reversed(handout.STEPS), "all"]
     with concurrent.futures.ProcessPoolExecutor(2) as pool:
         for future in concurrent.futures.as_completed([pool.submit(check_named, step) for step in longest_first]):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a beginner is told: ten usual mistakes a step, each made in a fresh stub and judged as `make learn` judges it.
+"""Checks what a beginner is told: ten usual mistakes a step, each made in a fresh stub and judged as by `make learn`.
 
     tests/tools/mistakes.py [STEP ...]        01 .. 06, all
 
-Of ten at least nine must get a message that names the line or the right pattern; none may get an explanation of another
-mistake; each message fits a screen.
+Of ten mistakes at least nine must get a message that names the line or the right pattern. None may get an explanation of another
+mistake. Each message must fit on a screen.
 """
 import re
 import pathlib
@@ -100,7 +100,7 @@ MISTAKES = {
 
 def planted(rung, file, text, replacement):
     """Puts our kernel with the mistake into the learner's files."""
-    for name in {rung.about["file"], *rung.about["stubs"]}:  # what the kernel needs beside it is right
+    for name in {rung.about["file"], *rung.about["stubs"]}:  # the files that the kernel needs are right
         if name.endswith(".cuh") or name == rung.about["file"]:
             source = (learn.ROOT / rung.step / name).read_text()
             if name == (file or rung.about["file"]):
@@ -119,7 +119,7 @@ def judged(rung, *mistake):
 
 
 def test(number):
-    """What is wrong with the messages of a step."""
+    """Returns what is wrong with the messages of a step."""
     problems, told = [], 0
     learn.make_ours(learn.STEPS[number])
     rungs = {rung.kernel: rung for rung in learn.rungs_of(learn.STEPS[number])}

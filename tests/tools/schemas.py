@@ -33,7 +33,7 @@ INSTANT = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}T([01]\d|2[0-3]):[0-
 
 
 def record(properties, required=(), more=True):
-    """An object with these properties, those that are required, and perhaps more."""
+    """Describes an object with these properties, those that are required, and perhaps more."""
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": more}
 
 
@@ -73,8 +73,8 @@ CLASSROOM50 = record({
     ["schema", "classroom", "assignment", "assignment_type", "owner", "submission", "commit", "release", "review",
      "datetime", "score", "max-score", "tests"], more=False)
 
-# Elements of a JUnit file: attributes that are required, those that are allowed besides, and what may lie inside. A
-# part of the schema, enough for what is written here.
+# Describes elements of a JUnit file: required attributes, other allowed attributes, and what may be inside. This is a part of the
+# schema, enough for what is written here.
 COUNTED = {"tests", "failures", "errors"}
 JUNIT = {
     "testsuites": (set(), {"name", "time"} | COUNTED, {"testsuite"}),
@@ -101,7 +101,7 @@ def validate(value, schema):
 
 
 def strict(text):
-    """JSON without NaN and Infinity, which Python would read and write."""
+    """Refuses NaN and Infinity in JSON, which Python would read and write."""
     def refuse(word):
         raise Invalid(f"{word} is not JSON")
     return json.loads(text, parse_constant=refuse)

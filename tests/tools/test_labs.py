@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the grader.
+"""Tests the grader.
 
     tests/tools/test_labs.py [NAME ...]  formats, sandbox, names, variants, given, speed, fallback, deadline, class, slurm (default: all)
 
@@ -30,9 +30,9 @@ STEP = "01_naive_matmul"
 GOOD = (ROOT / STEP / "2_coalesced.cu").read_text()
 KERNEL = GOOD[GOOD.index("__global__"):GOOD.index('extern "C"')]
 LAUNCH = GOOD[GOOD.index("    coalesced<<<"):GOOD.index("    return cudaGetLastError")]
-FULL, OTHER = 100, 49  # points of step 01, and those of the kernel that the cheats leave alone
+FULL, OTHER = 100, 49  # points of step 01, and of the kernel that the cheats do not change
 OUTSIDE = "/tmp/written-by-a-submission"
-SECONDS = 600  # of each grading of the class
+SECONDS = 600  # for each grading of the class
 
 failures = []
 
@@ -48,13 +48,13 @@ def in_launcher(code, before=""):
 
 
 def in_sum(code, before=""):
-    """At each step of the kernel's sum."""
+    """Puts text at each step of the kernel's sum."""
     line = next(line for line in GOOD.splitlines() if "sum += A" in line)
     return before + GOOD.replace(line, f"            {{\n{code}\n{line}\n}}")
 
 
 def through_function(function, before=""):
-    """B is read by a function peek()."""
+    """Makes a function peek() read B."""
     return before + GOOD.replace(KERNEL, f"{function}\n\n" + KERNEL.replace("B[(size_t)k * N + col]", "peek(&B[(size_t)k * N + col])"))
 
 
@@ -68,7 +68,7 @@ def kernel(body, before=""):
 
 
 def through(kind):
-    """Kernels move the matrices into variables of this kind and back; the host computes on them."""
+    """Makes kernels move the matrices into variables of this kind and back, while the host computes on them."""
     return without_launch(
         """if (M * K > 1000 || K * N > 1000 || M * N > 1000)
         return cudaGetLastError();
@@ -177,7 +177,7 @@ CHEATS = {
     "a long name": (in_launcher(f"{'a' * 200000}();", f"extern void {'a' * 200000}();\n"), "uses _Z200000aaa"),
     "counters of its own": (GOOD + '\n#include "backend.h"\nextern "C" bool backend_counters(struct counters *total)\n'
                             "{\n    total->launches = 1;\n    return true;\n}\n", "defines backend_counters"),
-    # These are built and run.
+    # The cheats from here on are built and run.
     "a static variable": (through("static"), ""),
     "a device variable": (through("__device__"), ""),
     "a managed variable": (through("__managed__"), ""),
@@ -198,7 +198,7 @@ CHEATS = {
                                       "an assertion of yours failed"),
     "telling sizes by a crash": (kernel("if (M > 20) __trap(); *(volatile char *)(size_t)(M * 1000003) = 1;"), ""),
 }
-# Earns less than everything, and more than nothing.
+# These earn more than nothing and less than everything.
 PARTLY = {
     "right only the first time": (in_launcher("static int calls; if (calls++) return cudaSuccess;"), "never written"),
     "wrong with k = 0": (GOOD.replace("if (row < M", "if (K > 0 && row < M"), "never written"),
@@ -237,7 +237,7 @@ HONEST = {
 
 
 def submit(folder, text):
-    """A submission of step 01 with this text of its second file."""
+    """Writes a submission of step 01 with this text in its second file."""
     target = pathlib.Path(folder) / STEP
     target.mkdir(parents=True)
     shutil.copy(SOLUTION, target)
@@ -253,7 +253,7 @@ def grade_by_program(submission, results, form, kernel="", **environment):
 
 
 def test_formats():
-    """Every format of a result with everything in it: refused by nobody, and each validator refuses a spoilt one."""
+    """Writes every format from a result with everything in it. No validator may refuse it, and each must refuse a spoilt one."""
     results = {"step": "03_online_softmax", "title": "Step 03", "score": 9, "max": 30, "seconds": 1.5, "protection": "all",
                "not_judged": ["speed"], "timings": [{"kernel": "a", "milliseconds": 1.5, "reference": 1.0}], "tests": [
                    {"name": 'a "b" <c>', "kernel": "a", "kind": "correctness", "status": "passed", "points": 9, "max": 10,
@@ -279,7 +279,7 @@ def test_formats():
     print(f"  {', '.join(formats.FORMATS)}: valid", flush=True)
 
 
-ATTACKS = {  # each returns 0 when it was stopped
+ATTACKS = {  # each returns 0 when the attack was stopped
     "fork": "return fork() != -1;",
     "vfork": "pid_t child = vfork(); if (child == 0) _exit(0); return child != -1;",
     "clone": "return syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) != -1;",
@@ -303,7 +303,7 @@ ATTACKS = {  # each returns 0 when it was stopped
 
 
 def test_sandbox():
-    """What a confined process cannot do, whatever it was compiled from, in every mode that this machine has."""
+    """A confined process cannot do this, whatever it was compiled from, in every mode that this machine has."""
     includes = "".join(f"#include <{name}.h>\n" for name in "errno fcntl pthread sched signal stdio stdlib string sys/mount "
                        "sys/socket sys/syscall unistd".split())
     with tempfile.TemporaryDirectory() as name:
@@ -325,7 +325,7 @@ def test_sandbox():
             works += 1
             for attack in ATTACKS:
                 if mode == "filter" and os.geteuid() != 0 and attack in ("exec", "read the project", "see processes"):
-                    continue  # said in docs/instructor.md
+                    continue  # docs/instructor.md says so
                 with open(folder / "out", "w+b") as out:
                     ending = box.run([program, attack], "run", sandbox.Limits(3, 10, 256, file_bytes=16384), stdout=out)
                 expect(ending.status == 0, f"{mode} lets a process {attack}: status {ending.status}")
@@ -341,7 +341,7 @@ def test_sandbox():
 
 
 def test_names():
-    """Names are data; what stands in the place of a file is not read; a wrong path is an error."""
+    """Names are data. What replaces a file is not read. A wrong path is an error."""
     instead = {"link": lambda path: path.symlink_to(SOLUTION.with_name("2_coalesced.cu")),
                "large": lambda path: path.write_text(GOOD + "/" * grade.LIMIT),
                "loop": lambda path: path.symlink_to(path.name), "pipe": os.mkfifo, "a folder": pathlib.Path.mkdir}
@@ -377,7 +377,7 @@ def test_names():
 
 
 def test_fallback():
-    """Where there are no namespaces, and where nobody looks at symbols, attacks earn nothing either."""
+    """Without namespaces, and when nothing inspects symbols, attacks must earn nothing either."""
     hostile = {
         "exit(0)": CHEATS["exit(0)"][0],
         "forking": "#include <unistd.h>\n" + kernel(IDLE).replace(LAUNCH, "    if (fork() != -1)\n        for (;;) {}\n" + LAUNCH),
@@ -400,7 +400,7 @@ def test_fallback():
 
 
 def test_variants():
-    """A variant changes the handout and the grading alike; formulas know its values; constants alone earn nothing."""
+    """A variant changes the handout and the grading alike. Formulas know its values; constants alone earn nothing."""
     step = "02"
     lab = handout.lab_of(handout.STEPS[step])
     values, drawn = lab["knobs"]["T"]["values"], {}
@@ -431,7 +431,7 @@ def test_variants():
 
 
 def test_given_kernels():
-    """A kernel that lab.json leaves out is handed out finished and costs nothing; one that it does not mention has points."""
+    """A kernel that lab.json leaves out is handed out finished and costs nothing. One that it does not mention has points."""
     with tempfile.TemporaryDirectory() as name:
         lab_json = pathlib.Path(name) / STEP / "lab.json"
         shutil.copytree(ROOT / STEP, lab_json.parent)
@@ -453,7 +453,7 @@ def test_given_kernels():
 
 
 def test_speed():
-    """What a GPU would be asked, asked of the CPU: laps, their outputs, the ratio's points, the leaderboard."""
+    """The CPU is asked what a GPU would be: laps, their outputs, the ratio's points, the leaderboard."""
     slow = in_sum("for (volatile int i = 0; i < 300; i++) {}")
     later = in_launcher("static int calls; if (calls++ > 8) return cudaSuccess;")
     wrong = GOOD.replace(LAUNCH, LAUNCH.replace("M, N, K)", "M, N, ++calls > 8 ? K - 1 : K)")).replace("static const int TILE", "static int calls;\nstatic const int TILE")
@@ -484,7 +484,7 @@ def test_speed():
         expect([row[:3] for row in board] == [[f"student {n}", STEP, "coalesced"] for n in (0, 1)] and
                float(board[0][3]) < float(board[1][3]), f"the leaderboard: {board}")
         nvcc = shutil.which("nvcc", path=os.environ["PATH"] + ":/usr/local/cuda/bin")
-        if nvcc:  # what only the GPU's compiler sees, to keep results in from lap to lap
+        if nvcc:  # only the GPU's compiler sees this, which keeps results from lap to lap
             there, workshop.device = workshop.device, lambda: (nvcc, "80")
             hidden = in_launcher("", "#ifdef __CUDACC_VER_BUILD__\n#define KEPT static __device__ float kept[1 << 22]; sum += 0 * kept[row];\n"
                                  "#else\n#define KEPT\n#endif\n").replace("float sum = 0.0f;", "float sum = 0.0f; KEPT")
@@ -495,7 +495,7 @@ def test_speed():
 
 
 def submissions():
-    """(name, text, points of its kernel or None for some of them, words of the reasons, format)"""
+    """Returns (name, text, points of its kernel or None for some of them, words of the reasons, format)."""
     for name, (text, points, words) in HONEST.items():
         yield name, text, points, words, "gradescope"
     for table, points in ((CHEATS, 0), (PARTLY, None)):
@@ -506,7 +506,7 @@ def submissions():
 
 
 def test_class():
-    """All of them, thirty at a time; of every other one the kernel that is not the cheat's is graded too."""
+    """Grades all of them, thirty at a time. For every other one it also grades the kernel that is not the cheat's."""
     with tempfile.TemporaryDirectory() as folder:
         def run(job):
             number, (name, text, points, words, form) = job
@@ -541,7 +541,7 @@ def test_class():
 
 
 def test_deadline():
-    """A grading that has no time left, and one that is told to end, leave results."""
+    """A grading that runs out of time, or is told to end, must leave results."""
     with tempfile.TemporaryDirectory() as name:
         asleep = kernel(IDLE + " for (;;) __nanosleep(1000000000u);")
         for text, environment, end in ((CHEATS["an endless loop"][0], {"LAB_SECONDS": "4"}, None), (asleep, {"LAB_SECONDS": "4"}, None),
@@ -560,7 +560,7 @@ def test_deadline():
 
 
 def test_slurm_cluster():
-    """A class on a Slurm cluster of one node gets the points that it gets without."""
+    """On a Slurm cluster of one node a class must get the same points as without it."""
     if test_slurm.missing():
         print(f"  SKIPPED: {test_slurm.missing()}", flush=True)
         return
@@ -581,7 +581,7 @@ TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, 
          "deadline": test_deadline, "class": test_class, "slurm": test_slurm_cluster}
 
 if __name__ == "__main__":
-    os.environ["BACKEND"] = "cpu"  # no points for speed, whatever this machine has
+    os.environ["BACKEND"] = "cpu"  # no points for speed, on any machine
     grade.hide()
     for wanted in sys.argv[1:] or TESTS:
         begin = time.monotonic()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The learner's loop, driven: piped, in a terminal, and by the cells of docs/colab.ipynb; in a copy of step 01.
+"""Drives the learner's loop in a copy of step 01: piped, in a terminal, and by the cells of docs/colab.ipynb.
 
     tests/tools/test_learn.py        needs build/cpu and build/check of step 01
 """
@@ -36,7 +36,7 @@ def expect(condition, what, said=""):
 
 
 def once(top, *arguments):
-    """Status and output without a terminal."""
+    """Returns status and output without a terminal."""
     return add_kernel.run(sys.executable, "common/tools/learn/learn.py", *arguments, cwd=top)
 
 
@@ -68,7 +68,7 @@ def test_piped(top):
 
 
 def test_taken_over(_):
-    """What was written before the ladders had folders."""
+    """This was written before the ladders had folders."""
     learn.WORK = ROOT / "build/learn/test"
     shutil.rmtree(learn.WORK, ignore_errors=True)
     rung = next(rung for step in learn.STEPS.values() for rung in learn.rungs_of(step) if "/" in rung.about["file"])
@@ -88,7 +88,7 @@ def test_taken_over(_):
 
 
 def test_terminal(top):
-    """A wrong attempt, a hint, a right one, the next rung, as a learner types them."""
+    """A learner types a wrong attempt, a hint, a right attempt, and the next rung."""
     (top / FILE).unlink()
     process, terminal = pty.fork()
     if process == 0:
@@ -150,7 +150,7 @@ def test_broken(top):
 
 
 def run_cells(path):
-    """What the code cells of a notebook print: lines that begin with ! are for the shell."""
+    """Returns what the code cells of a notebook print. Lines that begin with ! go to the shell."""
     names, printed = {}, ""
     for cell in json.loads(path.read_text())["cells"]:
         if cell["cell_type"] != "code":
@@ -179,7 +179,7 @@ def test_notebook(top):
 
 def main():
     for name in (*learn.MAKES_OWN, "STEP"):
-        os.environ.pop(name, None)  # a STEP given to this test is not for the loop that it drives
+        os.environ.pop(name, None)  # a STEP given to this test is not meant for the loop that it drives
     with tempfile.TemporaryDirectory() as directory:
         top = pathlib.Path(directory)
         add_kernel.copy_tree(top)

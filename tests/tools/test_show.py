@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Pages of show.py in a browser: each opens without a complaint, adds up to the counters, and its views follow each other.
+"""Opens pages of show.py in a browser: each must open without a complaint, add up to the counters, and its views must follow each
+other.
 
     test_show.py [--all] [STEP ...]     a few kernels of each step (all of them), broken ones, a learner's, another program
 """
@@ -22,9 +23,9 @@ SAMPLE = ("uncoalesced", "shared_tile", "async", "sgemm_cluster", "online_warp",
           "flash_v2", "mma_tma", "ping_pong", "drawn")
 CELLS = """Object.fromEntries([...document.querySelectorAll('#totals td[data-of]')].map(cell =>
     [cell.dataset.of + ' ' + cell.dataset.counter, cell.textContent.replace(/,/g, '')]))"""
-# Not shown in the table: a page has one launch at a time.
+# The table does not show these: a page has one launch at a time.
 HIDDEN = {"launches"}
-OPEN_SECONDS = 15  # a page opens in under one; the first waits for the browser, too, and machines are busy
+OPEN_SECONDS = 15  # a page opens in less than one; the first also waits for the browser, and machines are busy
 
 faults = []
 
@@ -36,7 +37,7 @@ def expect(right, sentence):
 
 
 def made(function, **arguments):
-    """The path that a function of show.py prints, for these arguments."""
+    """Returns the path that a function of show.py prints for these arguments."""
     said = io.StringIO()
     defaults = {"block": None, "options": "", "mine": False}
     with contextlib.redirect_stdout(said):
@@ -54,7 +55,7 @@ def opened(chromium, path):
 
 
 def totals(chromium, path, counters):
-    """What is drawn is what the block counted, in every launch, and the launches are the run."""
+    """In every launch the page must draw what the block counted, and the launches must add up to the run."""
     run = dict.fromkeys(counters, 0)
     for launch in range(chromium.run("page.launches.length")):
         chromium.run(f"use({launch}), 1")
@@ -87,7 +88,7 @@ def middle(chromium, selector):
 
 
 def views(chromium):
-    """Choosing in one view shows in the others, by mouse and by keys."""
+    """A choice in one view must show in the others, by mouse and by keys."""
     opened(chromium, made(show.show_step, step="02_tiled_matmul", kernel=["shared_tile"]))
     line = chromium.run("page.lines.findIndex(line => line.endsWith('01_shared_tile.cu:39'))")
     chromium.mouse(*middle(chromium, f"#source tr[data-line='{line}']"))
@@ -102,7 +103,7 @@ def views(chromium):
     chromium.press("Escape")
     expect(chromium.run("state.line") == -1, "Escape does not let go")
 
-    # A[3][5] is read once, and 16 times where it lies in shared memory.
+    # A[3][5] is read once, and 16 times from shared memory.
     spot = chromium.run("(v => { const r = v.canvas.getBoundingClientRect(); return [r.x + 1 + 5.5 * v.cell, r.y + 1 + 3.5 * v.cell]; })(L.views.find(v => v.a.name === 'A'))")
     chromium.mouse(*spot)
     said = chromium.run("$('#element').textContent")
@@ -136,7 +137,7 @@ def views(chromium):
 
 
 def failures(chromium):
-    """A race, wrong values and values that were never written, each on its page."""
+    """A race, wrong values, and values that were never written each have a page."""
     opened(chromium, made(show.show_broken, fault="column_tile-overwritten-too-early"))
     text = chromium.run("$('#failure').textContent + $('#errors').textContent")
     expect("race on shared memory" in text, "the race is not told")
@@ -177,7 +178,7 @@ int main() {
 
 
 def others(chromium):
-    """Any program, and a learner's kernel."""
+    """Any program can be shown, and so can a learner's kernel."""
     folder = show.ROOT / "build/show/test"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "reverse.cu").write_text(PROGRAM)

@@ -15,7 +15,7 @@ PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 
 
 def missing():
-    """Why there can be no Slurm here; None where there can."""
+    """Returns why Slurm cannot run here; None where it can."""
     absent = [name for name in PROGRAMS if not shutil.which(name, path=PATH)]
     return f"{', '.join(absent)} not installed (apt-get install slurm-wlm munge)" if absent else \
         "it needs root" if os.geteuid() != 0 else None
@@ -29,7 +29,7 @@ def free_port():
 
 @contextlib.contextmanager
 def cluster(folder):
-    """The environment in which sbatch finds a running Slurm whose every file is in `folder`."""
+    """Yields the environment in which sbatch finds a running Slurm whose every file is in `folder`."""
     name, processes = socket.gethostname().split(".")[0], []
     for part in ("state", "spool"):
         (folder / part).mkdir()
@@ -94,7 +94,7 @@ PartitionName=labs Nodes={name} Default=YES MaxTime=INFINITE State=UP OverSubscr
 
 
 def grade_class(folder, submissions, seed):
-    """{name: text of the results}, graded by Slurm, and the same without it."""
+    """Returns {name: text of the results}, graded by Slurm, and the same without it."""
     (folder / "slurm").mkdir()
     with cluster(folder / "slurm") as environment:
         subprocess.run([str(ROOT / "common/tools/labs/class.sbatch"), "01", str(submissions), str(folder / "results"), "autolab"], cwd=ROOT,
