@@ -1,6 +1,7 @@
-# What is checked beside the tests: the text, the tools, and what only the whole tree can prove. Handouts have none of it.
+# These targets check what tests do not: the text, the tools, and what only the whole tree can prove. Handouts have none
+# of them.
 
-# Versions of clang-format differ in what they make of the same file; 14 is Debian 12's and the one that counts.
+# Versions of clang-format lay out the same file differently. Version 14, Debian 12's, is the one that counts.
 CLANG_FORMAT ?= clang-format-14
 FORMATTED = $(shell git ls-files -co --exclude-standard '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' 2>/dev/null)
 
@@ -43,8 +44,8 @@ check-learn: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) build/c
 check-warmup: build/simt/libsimt.a ## check: The warm-up of step 01 accepts right kernels and names wrong ones
 	@tests/steps/warmup
 
-# What the faults are compiled against: the sound objects of the step's tests, in both builds. SAMPLE=0 is all of them. What
-# is drawn is drawn anew each time, and the seed printed; SEED=n draws the same again.
+# The faults are compiled against the sound objects of the step's tests, in both builds. SAMPLE=0 takes all faults. Each
+# run draws a new sample and prints its seed; SEED=n draws the same sample again.
 TAKES_STEP += mutants coverage fuzz
 TAKES_KERNEL += mutants fuzz
 MUTATED_TESTS := $(foreach number,$(CHOSEN_NUMBERS),$(filter test_$(number)%,$(TESTS)))
@@ -59,7 +60,8 @@ coverage: packages-python $(MUTATED_TESTS:%=build/cpu/tests/%) ## check: Fail wh
 	@$(PYTHON) tests/nightly/coverage.py $(CHOSEN_NUMBERS)
 
 FUZZED := $(patsubst %,build/$(BACKEND)/%,$(CHOSEN_STEPS))
-# On a GPU the kernels are compared with PyTorch in double precision, where there is one: then all of them are in a library.
+# On a GPU the kernels are compared with PyTorch in double precision, where PyTorch is installed. All kernels are then in
+# one library.
 FUZZ_LIBRARY := $(if $(filter gpu,$(BACKEND)),build/gpu/libflashsteps.so)
 fuzz: packages-python $(FUZZED) ## check: Check kernels at random sizes, on a GPU by PyTorch (SECONDS=60 SEED=n)
 	@$(if $(FUZZ_LIBRARY),! $(PYTHON) -c 'import torch; torch.zeros(1).cuda()' 2>/dev/null || $(MAKE) --no-print-directory $(FUZZ_LIBRARY))

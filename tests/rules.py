@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What must hold of the tree's text, whatever the kernels do.
+"""Checks what must be true of the tree's text, whatever the kernels do.
 
     tests/rules.py          names every place that breaks a rule; exit status 1 when there is one
 
-Step folders hold no answers and no variants of a kernel by size, launchers take at most seven arguments, no kernel's file
-keeps state on the device between launches, no source asks which backend compiles it, every quoted include is found and none
-leads up (ROOMS) or sideways to another step, a kernel is understood from few files and named in nothing that is for all of
-them, no script hides a module of Python's, links lead somewhere, every rung has planted faults, of three rungs in a row the
-section of one shows a picture and every picture is shown, and docs/errata.md tells the exercises as tests/faults has them.
+A step's folder holds no answers and no variants of a kernel by size. A launcher takes at most seven arguments. No kernel's file
+keeps state on the device between launches, and no source asks which backend compiles it. Every quoted include is found, and none
+leads up (ROOMS) or sideways to another step. A kernel is understood from few files, and nothing that is for all kernels names
+one. No script hides a module of Python's. Links lead somewhere. Every rung has planted faults. Of three rungs in a row at least
+one has a picture in its section, and every picture is shown. docs/errata.md tells the exercises as tests/faults has them.
 """
 import pathlib
 import re
@@ -23,19 +23,20 @@ from source import closure, of_steps, resolved, without_comments  # noqa: E402
 FILES = [path for path in subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, text=True,
                                          stdout=subprocess.PIPE).stdout.splitlines() if (ROOT / path).is_file()]
 SOURCES = (".c", ".h", ".cu", ".cuh")
-# What is in a room includes from the same room and from lower ones.
+# A file includes files from its own room and from lower ones.
 ROOMS = {"common/device/": 1, "common/harness/": 2, "common/problems/": 3, "common/tools/": 4, "a step": 4, "tests/": 5}
-# Files in which all is that a kernel is made of, and their lines: in a core ladder all but problems' headers, in others those
-# of the step.
+# A kernel is understood from at most so many files and lines. In a core ladder all headers count but the problems', in others
+# only the step's.
 MOST_FILES, MOST_LINES, MOST_FILES_BEYOND = 8, 1200, 12
 STEP = re.compile(r"(0\d_\w+)/")
 LAUNCHER = re.compile(r'extern "C" cudaError_t (\w+)\(([^)]*)\)')
 STATE = re.compile(r"^(?:static |extern )*__(?:device|constant|managed)__[^(;{]*[;=\[]", re.M)
 VARIANT = re.compile(r"\w+_\d+x\d+\w*|\w+_\d+_kb\b")
-# What is compiled once, in two languages, or for one exercise; below sm_80 cp.async is made of plain copies.
+# These conditions are for include guards, for code in two languages, or for one exercise. Below sm_80 cp.async is made of plain
+# copies.
 CONDITION = re.compile(r"^#\s*(?:if|ifdef|ifndef|elif)\b(?! (?:\w+_C?U?H\b|KERNEL$|__cplusplus$|WARMUP\b|defined\(__CUDA_ARCH__\)))(.*)", re.M)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
-# What is for all kernels; a lesson's pictures are drawn of its own.
+# These files are for all kernels. A lesson's pictures are drawn for its own.
 FOR_ALL = re.compile(r"common/|tests/(?:harness|simt|support|nightly|ptx)/|tests/rules\.py|docs/make/(?!draw_\d)|.*\bMakefile$|.*\.mk$")
 PICTURE = re.compile(r"!\[[^\]]+\]\((?:\.\./)*docs/pictures/([\w.]+)\)")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
@@ -56,7 +57,7 @@ def of_a_step(path, text, code):
 
 
 def room(path):
-    """(how high it is, its name)."""
+    """Returns (how high the room is, its name)."""
     found = re.match(r"0\d_\w+/|common/\w+/|tests/", path)
     return (ROOMS.get(found[0], ROOMS["a step"]), found[0]) if found else (0, "")
 
@@ -78,7 +79,8 @@ def of_a_source(path, code):
 
 
 def of_a_kernel(path):
-    """What there is to read for a kernel, where that is too much: what all steps share is read once, before other ladders."""
+    """Says what one must read to understand a kernel, where it is too much. What all steps share is read once, before other
+    ladders."""
     core = path.parent.parent == ROOT
     known = ROOT / ("common/problems" if core else "common")
     files = [path, *closure(path, lambda header: not header.is_relative_to(known))]
@@ -113,9 +115,10 @@ def of_the_faults():
 
 def of_the_names():
     """
-    What is for all kernels names none: no name with an underscore or a digit anywhere, comments included, but before a ( or after
-    a dot, and no other as a string in quotes. Those that CUDA or the CPU backend has, too (words of the code in common/simt/include,
-    and `words` of common/simt/README.md), count only after KERNEL= or --kernel and as a problem's function, as all names do.
+    A file that is for all kernels names none. A name with an underscore or a digit may stand nowhere, not even in a comment,
+    except before a ( or after a dot. Any other name may not be a quoted string. Names that CUDA or the CPU backend also has
+    (words of the code in common/simt/include, and `words` of common/simt/README.md) count only after KERNEL= or --kernel and as a
+    problem's function, where all names count.
     """
     simt = [path for path in FILES if path.startswith("common/simt/include/")]
     words = {word for path in simt for word in re.findall(r"\w+", without_comments((ROOT / path).read_text()))}
@@ -137,7 +140,7 @@ def of_the_pictures():
     for page in (path for path in FILES if path.endswith(".md")):
         shown |= set(PICTURE.findall((ROOT / page).read_text()))
     for step in facts.steps():
-        # Headings of sections, and what stands below each; code has lines that begin with # too.
+        # Finds headings of sections, and what stands below each. Code has lines that begin with #, too, so it is removed first.
         pages = "\n".join(page.read_text() for page in of_steps("README.md", step["step"]))
         sections = dict(zip(*[iter(re.split(r"^(#{2,3} .*)$", re.sub(r"```.*?```", "", pages, flags=re.S), flags=re.M)[1:])] * 2))
         without = 0

@@ -1,9 +1,9 @@
-# The tests: their programs, `make test` and `make sanitize`.
+# These are the tests' programs, `make test` and `make sanitize`.
 
 # On a GPU the steps' tests also run as the PTX of these architectures, where it is newer than them.
 PTX_OF := $(foreach older,75 80,$(if $(shell [ "$(patsubst sm_%,%,$(DEVICE_ARCH:a=))" -gt $(older) ] 2>/dev/null && echo newer),$(older)))
 PTX_BUILDS := $(PTX_OF:%=gpu-ptx%)
-# A test's name is that of its file, wherever below tests/ it is.
+# A test has the name of its file, in any folder below tests/.
 TEST_SOURCES := $(wildcard tests/*/test_*.c)
 TESTS := $(basename $(notdir $(TEST_SOURCES)))
 source_of = $(filter %/$(1).c,$(TEST_SOURCES))
@@ -12,7 +12,7 @@ kernels_of_test_gpu := $(foreach step,$(STEPS),$(call step_files,$(step)))
 kernels_of_test_simt := $(wildcard tests/simt/feature_*.cu)
 kernels_of_test_simt_check := $(wildcard tests/simt/check_*.cu)
 $(foreach test,$(filter test_ptx%,$(TESTS)),$(eval kernels_of_$(test) := $(wildcard tests/ptx/*.cu)))
-# Of a step: its kernels, and variants of them that only its tests need.
+# A step's test links the step's kernels, and variants of them that only the test needs.
 number_of = $(word 2,$(subst _, ,$(1)))
 kernels_of_test = $(if $(filter test_0%,$(1)),$(call step_files,$(call step_named,$(number_of))) $(wildcard tests/steps/tiles_$(number_of).cu),$(kernels_of_$(1)))
 
@@ -25,8 +25,8 @@ build/$(1)/tests/$(2): $$(call objects,$(1),$(call source_of,$(2)) tests/support
 	$$(quiet)$$(link_$(1)) $$^ -o $$@ -lcriterion $$(libraries_$(1))
 endef
 
-# A device runs the PTX of an older architecture, too, and with it the paths of that architecture; $(1) is its number. Host
-# code and kernels that need a newer one are those of build/gpu.
+# A device also runs the PTX of an older architecture, and with it the code paths of that architecture; $(1) is its
+# number. Host code and kernels that need a newer architecture are those of build/gpu.
 define ptx_rules
 build/gpu-ptx$(1)/obj/%.cu.o: %.cu build/gpu/flags
 	@mkdir -p $$(@D)
@@ -51,7 +51,7 @@ $(foreach older,$(PTX_OF),$(foreach test,$(filter test_0%,$(TESTS)),$(eval $(cal
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-# On the CPU the counters are asserted where they exist: in the checked build. `make sanitize` need not do it again.
+# On the CPU only the checked build counts, so only its tests assert counters. `make sanitize` need not do it again.
 TEST_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter-out test_simt_check,$(TESTS))) \
     $(foreach build,$(PTX_BUILDS),$(patsubst %,$(build)/%,$(filter test_0%,$(TESTS)))), \
     $(patsubst %,check/%:counters,$(filter test_0%,$(TESTS))) $(patsubst %,cpu/%,$(filter-out test_simt_check test_gpu,$(TESTS))) \
@@ -61,8 +61,7 @@ SANITIZE_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter test_
 
 test_binary = build/$(firstword $(subst /, ,$(1)))/tests/$(firstword $(subst :, ,$(notdir $(1))))
 test_binaries = $(sort $(foreach run,$(1),$(call test_binary,$(run))))
-# Of these runs those of some tests; all of them when no step and no kernel is chosen.
-# test_06 stands for test_06_accuracy, too.
+# The runs of the given tests; all runs when no step and no kernel is chosen. test_06 also stands for test_06_accuracy.
 runs_of = $(foreach test,$(2),$(foreach build,$(BUILDS) $(PTX_BUILDS),$(filter $(build)/$(test) $(build)/$(test):% \
     $(if $(filter test_0%,$(test)),$(build)/$(test)_%),$(1))))
 chosen_runs = $(if $(STEP)$(KERNEL),$(call runs_of,$(1),$(CHOSEN_NUMBERS:%=test_%)),$(1))
