@@ -1,7 +1,7 @@
 /*
- * CUDA as this project and small programs use it. On the CPU these are tests of the backend; they
- * pass on a GPU too, which shows that they demand what CUDA does. Tests that need the CPU are
- * skipped there with a message.
+ * These tests use CUDA as this project and small programs do. On the CPU they test the backend.
+ * They pass on a GPU too, which shows that they demand only what CUDA does. There, tests that need
+ * the CPU are skipped with a message.
  */
 #include "features.h"
 #include "said.h"
@@ -21,14 +21,14 @@ static bool on_cpu(void)
     return false;
 }
 
-/* What the CPU backend reports has these words in it. */
+/* The CPU backend's report must contain these words. */
 static void report_says(const char *words)
 {
     if (!on_gpu())
         expect_said(backend_report(), words);
 }
 
-/* Each feature is tried in three orders of blocks and threads and may not depend on them. */
+/* Each feature runs in three orders of blocks and threads and must not depend on them. */
 static void in_three_orders(const char *name, int (*feature)(void))
 {
     static const char *const orders[] = {"inorder", "reversed", "random:7"};
@@ -65,7 +65,7 @@ FEATURE_TEST(launch, occupancy)
 FEATURE_TEST(barrier, static_shared)
 FEATURE_TEST(barrier, dynamic_shared)
 
-/* A GPU gives more than what is declared. */
+/* A GPU aligns more than what is declared. */
 CALL_TEST(barrier, alignment_of_shared,
           if (on_cpu()) in_three_orders("alignment_of_shared", feature_alignment_of_shared))
 
@@ -75,7 +75,7 @@ FEATURE_TEST(barrier, barrier_reductions)
 FEATURE_TEST(barrier, returned_threads)
 FEATURE_TEST(barrier, many_barriers)
 
-/* The checked build reports it: CUDA C++ does not promise what the hardware does. */
+/* The checked build reports this, because CUDA C++ does not promise what the hardware does. */
 TEST(barrier, warps_at_two_barriers)
 {
     if (strcmp(backend_name(), "check") != 0)
@@ -146,8 +146,8 @@ FEATURE_TEST(group, grid_sync)
 /* ---------------------------------------------------------------------------------------------- */
 /* Launches that are refused: an error code, nothing run, and the next launch works */
 
-/* CUDA 13.0 calls every bad launch an invalid value; before, bad shapes were an invalid
- * configuration, as here. */
+/* CUDA 13.0 calls every bad launch an invalid value. Older versions, and this backend, call a bad
+ * shape an invalid configuration. */
 static void expect_refusal(cudaError_t expected, dim3 grid, dim3 block, size_t shared,
                            const char *word)
 {
@@ -215,7 +215,8 @@ TEST(refusal, launch_bounds)
     cr_expect_eq(launch_bounded(64), cudaSuccess, "the error sticks");
 }
 
-/* For tests of callers: the launch that SIMT_FAIL_LAUNCH counts to returns an error, others run. */
+/* For tests of callers, the launch that SIMT_FAIL_LAUNCH counts to returns an error, and others
+ * run. */
 CONDITIONAL_TEST(refusal, injected, on_cpu())
 {
     int result = 0;
@@ -287,7 +288,7 @@ TEST(refusal, calls)
     cr_expect_str_eq(cudaGetErrorName((cudaError_t)12345), "unrecognized error code");
 }
 
-/* A GPU takes some of these, or crashes on them. */
+/* A GPU accepts some of these, or crashes on them. */
 CONDITIONAL_TEST(refusal, copies, on_cpu())
 {
     char *data = NULL, host[100] = {0};
@@ -362,7 +363,7 @@ static void expect_failure(cudaError_t (*fail)(void), cudaError_t expected, cons
     cr_expect_eq(cudaDeviceSynchronize(), expected, "the error is sticky");
     cr_expect_eq(run_harmless(&result), expected, "every call returns it");
     if (on_gpu())
-        return; /* there, only a new process clears it */
+        return; /* on a GPU only a new process clears the error */
     cr_expect_eq(cudaEventRecord((cudaEvent_t)&result, NULL), expected, "with what is no event");
     cr_expect_eq(cudaEventDestroy((cudaEvent_t)&result), expected);
     cr_expect_eq(cudaStreamDestroy((cudaStream_t)&result), expected);
@@ -446,7 +447,8 @@ static void expect_orders(cudaError_t (*draw_order)(int *, int))
 
 CALL_TEST(environment, order_of_blocks, if (on_cpu()) expect_orders(order_of_blocks))
 
-/* Streams overlap as on a GPU: what two launches share shows, what each has for itself is safe. */
+/* Streams overlap as on a GPU: errors in what two launches share show, and what each has for itself
+ * is safe. */
 CONDITIONAL_TEST(environment, streams_overlap, on_cpu())
 {
     cr_expect_eq(streams_that_count(1), 0, "without an overlap, sharing goes well");
@@ -460,7 +462,7 @@ CONDITIONAL_TEST(environment, streams_overlap, on_cpu())
 
 CALL_TEST(environment, order_of_threads, if (on_cpu()) expect_orders(order_of_threads))
 
-/* Each worker has 1024 stacks: what the system limits must not depend on their number. */
+/* Each worker has 1024 stacks. Their number must not depend on the system's limits. */
 TEST(environment, workers)
 {
     static const char *const workers[] = {"1", "2", "40", "64", "256", "1024"};
@@ -508,7 +510,7 @@ CONDITIONAL_TEST(environment, architecture, on_cpu())
     cr_expect(properties.major == 7 && properties.minor == 5);
 }
 
-/* How much shared memory a block may ask for is the architecture's to say. */
+/* The architecture says how much shared memory a block may ask for. */
 CONDITIONAL_TEST(environment, shared_memory_of_architectures, on_cpu())
 {
     static const struct {
@@ -575,8 +577,8 @@ TEST(programs, every_one)
 /* ---------------------------------------------------------------------------------------------- */
 /* The compiler driver */
 
-/* Runs a shell's script in a folder of its own, where the repository is at $root, up to the first
- * command that fails: none may. Returns what it prints. */
+/* Runs a shell's script in a folder of its own, where the repository is at $root. It stops at the
+ * first command that fails, and none may. Returns what it prints. */
 static const char *run_script(const char *script)
 {
     static char said[20000];
@@ -609,10 +611,10 @@ CONDITIONAL_TEST(simtcc, says_what_it_does_not_support, on_cpu())
         cr_expect_eq(run_command(command, said, sizeof said), 1, "%s was accepted",
                      sources.gl_pathv[i]);
         expect_said(said, words);
-        /* At its place, and once. */
+        /* The message must be at its place, and only once. */
         const char *found = strstr(words, ".cu:") ? strstr(said, words) : NULL;
         cr_expect(!found || !strstr(found + 1, words), "%s: twice", words);
-        /* Nothing that only follows from it. */
+        /* There must be no message that only follows from it. */
         char *line = strstr(words, "supported by") ? strtok(said, "\n") : NULL;
         for (; line; line = strtok(NULL, "\n"))
             cr_expect(!strstr(line, "error:") || strstr(line, "supported by"), "%s: also says %s",
@@ -621,8 +623,8 @@ CONDITIONAL_TEST(simtcc, says_what_it_does_not_support, on_cpu())
     globfree(&sources);
 }
 
-/* Options for the host's compiler count when it links, too; an object may be called .obj, and CUDA
- * anything. */
+/* Options for the host's compiler also count when it links. An object may be called .obj, and a
+ * CUDA file anything. */
 CONDITIONAL_TEST(simtcc, host_options, on_cpu())
 {
     run_script("printf '#include <omp.h>\nint main() { int n = 0;\n#pragma omp parallel "
@@ -633,7 +635,7 @@ CONDITIONAL_TEST(simtcc, host_options, on_cpu())
                "simtcc -std=c++11 -x cu named.cpp -o named; ./named");
 }
 
-/* Last bits are the same on every machine: g++ would fuse where the hardware can. */
+/* The last bits are the same on every machine: by default g++ would fuse where the hardware can. */
 CONDITIONAL_TEST(simtcc, products_are_not_fused_into_sums, on_cpu())
 {
     run_script("echo '__global__ void sum(float *x) { *x = *x * 3 - 1; } int main() { float *x; "
@@ -643,7 +645,7 @@ CONDITIONAL_TEST(simtcc, products_are_not_fused_into_sums, on_cpu())
                "simtcc $options sum.cu -o sum; ./sum");
 }
 
-/* The limit that keeps device memory away has a name. */
+/* The message names the limit that keeps device memory away. */
 CONDITIONAL_TEST(simtcc, little_address_space, on_cpu())
 {
     const char *said = run_script(
@@ -652,7 +654,7 @@ CONDITIONAL_TEST(simtcc, little_address_space, on_cpu())
     expect_said(said, "ulimit -v");
 }
 
-/* A launch that waited for its turn and then finds no room for its stacks fails; it does not wait
+/* A launch that waited for its turn and then finds no room for its stacks must fail, not wait
  * on. */
 CONDITIONAL_TEST(simtcc, little_address_space_for_a_launch_put_off, on_cpu())
 {
@@ -664,7 +666,8 @@ CONDITIONAL_TEST(simtcc, little_address_space_for_a_launch_put_off, on_cpu())
         "(ulimit -v 3000000; SIMT_ORDER=overlap timeout 20 ./idle)");
 }
 
-/* A program that does not ask hears at its end that a kernel failed; one that asks has heard. */
+/* A program that does not ask is told at its end that a kernel failed. One that asks knows it
+ * already. */
 CONDITIONAL_TEST(simtcc, tells_of_a_failed_kernel_at_exit, on_cpu())
 {
     const char *said = run_script(
@@ -676,7 +679,7 @@ CONDITIONAL_TEST(simtcc, tells_of_a_failed_kernel_at_exit, on_cpu())
     cr_expect_not(told && strstr(told + 1, "simt:"), "%s", said);
 }
 
-/* A program may bring a stub for a library that is not there. */
+/* A program may bring a stub for a library that is not installed. */
 CONDITIONAL_TEST(simtcc, headers_of_ones_own, on_cpu())
 {
     run_script("echo 'typedef int cublasHandle_t;' >cublas_v2.h; "
@@ -684,7 +687,7 @@ CONDITIONAL_TEST(simtcc, headers_of_ones_own, on_cpu())
                "simtcc -I . -c own.cu -o /dev/null");
 }
 
-/* The backend's headers use no names that a program may well define as macros. */
+/* The backend's headers use no names that a program may define as macros. */
 CONDITIONAL_TEST(simtcc, macros_of_programs, on_cpu())
 {
     run_script("printf '#include <%s>\\n' cooperative_groups.h cooperative_groups/scan.h "
@@ -695,7 +698,7 @@ CONDITIONAL_TEST(simtcc, macros_of_programs, on_cpu())
                "-DZ=1 -DTILE=1 -DSIZE=1 -DPAD=1 -c all.cu -o /dev/null");
 }
 
-/* CUDA 13 says where managed memory is to lie in a struct. */
+/* In CUDA 13 a struct says where managed memory is to lie. */
 CONDITIONAL_TEST(simtcc, memory_locations, on_cpu())
 {
     run_script(
@@ -728,14 +731,14 @@ CONDITIONAL_TEST(simtcc, bad_command_lines, on_cpu())
     }
 }
 
-/* What a room of the backend includes and calls lies in itself or below. */
+/* A room of the backend includes and calls only what is in itself or below. */
 CONDITIONAL_TEST(rooms, arrows_point_down, on_cpu())
 {
     run_script("\"$root/tests/simt/rooms\"");
 }
 
-/* From another folder, through a symbolic link, with a blank in the names; the dependencies name
- * the real files. */
+/* simtcc works from another folder, through a symbolic link, with a blank in the names. The
+ * dependencies name the real files. */
 CONDITIONAL_TEST(simtcc, other_folders, on_cpu())
 {
     const char *said = run_script(

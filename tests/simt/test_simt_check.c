@@ -1,7 +1,7 @@
 /*
- * The checked build: its counters against closed formulas, each error that it must report, and
- * correct programs on which it must stay silent. In the other builds there is nothing to test, and
- * the tests say so.
+ * These test the checked build: its counters against closed formulas, each error that it must
+ * report, and correct programs on which it must stay silent. In the other builds there is nothing
+ * to test, and the tests say so.
  */
 #include "check_kernels.h"
 #include "counted.h"
@@ -22,14 +22,14 @@ static void report_says(const char *words)
     expect_said(backend_report(), words);
 }
 
-/* Errors stick until then. */
+/* Errors stick until the device is reset. */
 static void reset_device(void)
 {
     cr_expect_eq(cudaDeviceReset(), cudaSuccess);
     cudaGetLastError();
 }
 
-/* CHECK_INTS zeros on the device. */
+/* Returns CHECK_INTS zeros on the device. */
 static int *zeros(void)
 {
     int *data = NULL;
@@ -49,7 +49,7 @@ CONDITIONAL_TEST(counters, naive_matmul, checked())
     EXPECT(c, global_loads, 2 * N * N * N);
     EXPECT(c, global_load_bytes, 4 * 2 * N * N * N);
     EXPECT(c, global_load_requests, 2 * N * N * N / 32);
-    /* A warp's 32 columns: one element of A for all, four sectors of B. */
+    /* A warp's 32 columns take one element of A for all lanes, and four sectors of B. */
     EXPECT(c, global_load_sectors, (1 + 4) * N * N * N / 32);
     EXPECT(c, global_stores, N * N);
     EXPECT(c, global_store_bytes, 4 * N * N);
@@ -71,14 +71,14 @@ CONDITIONAL_TEST(counters, tiled_matmul, checked())
     EXPECT(c, shared_loads, 2 * N * N * N);
     EXPECT(c, shared_stores, 2 * N * N * N / T);
     EXPECT(c, barriers, 2 * (N / T) * (N / T) * (N / T));
-    /* Two rows of 16 columns per warp: no bank conflicts, so no request needs more than one pass.
-     */
+    /* A warp has two rows of 16 columns. There are no bank conflicts, so no request needs more than
+     * one pass. */
     EXPECT(c, shared_wavefronts, (2 * N * N * N + 2 * N * N * N / T) / 32);
     EXPECT(c, shared_wavefronts_ideal, c.shared_wavefronts);
     EXPECT(c, global_load_sectors, 4 * 2 * N * N * N / T / 32);
 }
 
-/* The counts depend on the program only, not on the order of its threads and blocks. */
+/* The counts depend only on the program, not on the order of its threads and blocks. */
 CONDITIONAL_TEST(counters, do_not_depend_on_order, checked())
 {
     enum { N = 64 };
@@ -188,7 +188,7 @@ CONDITIONAL_TEST(counters, wide_shared_accesses, checked())
         struct counters c = counted(count_shared_width(data, width));
         EXPECT(c, shared_loads, 32);
         EXPECT(c, shared_stores, 32);
-        /* Half a warp at a time for 8 bytes, a quarter for 16. */
+        /* One wavefront serves half a warp at 8 bytes a lane, a quarter at 16. */
         EXPECT(c, shared_wavefronts, 2 * width);
         EXPECT(c, shared_wavefronts_ideal, 2 * width);
     }
@@ -213,8 +213,8 @@ CONDITIONAL_TEST(counters, lanes_that_part, checked())
     EXPECT(together, global_loads, apart.global_loads);
     EXPECT(apart, global_load_requests, 8);
     EXPECT(together, global_load_requests, 8);
-    /* Together: each round loads rows 0 to 3, 4 sectors each (every lane of 4 neighbours is in the
-     * first, ...). */
+    /* Where the warp meets, each round loads rows 0 to 3, 4 sectors each (every lane of 4
+     * neighbours is in the first, ...). */
     EXPECT(together, global_load_sectors, 2 * 4 * 4);
 }
 
@@ -265,7 +265,7 @@ static const struct check_case *find(const struct check_case *cases, const char 
     return cases;
 }
 
-/* The line of tests/simt/check_broken.cu that has this mark. */
+/* Returns the line of tests/simt/check_broken.cu that has this mark. */
 static int marked_line(const char *mark)
 {
     char line[400];
@@ -284,7 +284,7 @@ static int marked_line(const char *mark)
     return found;
 }
 
-/* Each of `says` must be in the report; "@mark" stands for the marked line. */
+/* The report must contain each of `says`; "@mark" stands for the marked line. */
 static void expect_report(const char *name, cudaError_t expected, const char *const *says)
 {
     int *data = zeros();
@@ -302,13 +302,13 @@ static void expect_report(const char *name, cudaError_t expected, const char *co
         cr_expect_not_null(strstr(report, wanted), "%s: '%s' is not in the report: %s", name,
                            wanted, report);
     }
-    /* Sticky, until the device is reset; then everything works again. */
+    /* The error must stick until the device is reset; then everything must work again. */
     cr_expect_eq(cudaMalloc((void **)&data, 4), expected, "%s: the error does not stick", name);
     reset_device();
     cr_expect_eq(count_barriers(zeros(), 1, 1), cudaSuccess, "%s: nothing works after it", name);
 }
 
-/* What the report says of a kernel, by the error that it leaves. */
+/* Expects this report of a kernel, by the error that it leaves. */
 #define EXPECT_REPORT(error, name, ...)                                                            \
     TEST(reports, name)                                                                            \
     {                                                                                              \
@@ -397,7 +397,7 @@ REPORT_TEST(cluster_relaxed, "race on global memory", "@cluster_relaxed_write",
 REPORT_TEST(cluster_block_barrier, "race on shared memory (box, byte", "@cluster_push",
             "@cluster_pull", "of block (1,0,0)", "cluster_wait()")
 
-/* The first failure is what backend_report() tells, whatever is tried after it. */
+/* backend_report() gives the first failure, whatever is tried after it. */
 CONDITIONAL_TEST(reports, first_is_kept, checked())
 {
     int *data = zeros();
@@ -408,7 +408,7 @@ CONDITIONAL_TEST(reports, first_is_kept, checked())
     cr_expect_str_empty(backend_report());
 }
 
-/* A report that is known to be harmless can be let pass, by kind and kernel; others stay. */
+/* A report that is known to be harmless can be ignored, by kind and kernel. Others stay. */
 CONDITIONAL_TEST(reports, are_let_pass_by_asking, checked())
 {
     setenv("SIMT_IGNORE", "race:shift_left,race:no_barrier", 1);
@@ -434,7 +434,8 @@ CONDITIONAL_TEST(reports, host_reads_device, checked())
     expect_said(said, "device pointer on the host");
 }
 
-/* Whether a fault is found does not depend on the order; which thread it is reported for does. */
+/* Whether a fault is found does not depend on the order. The thread that it is reported for
+ * does. */
 CONDITIONAL_TEST(reports, in_every_order, checked())
 {
     static const char *const orders[] = {"reversed", "random:1", "random:2", "random:3"};
@@ -476,7 +477,7 @@ static void expect_output(const char *command, const char *const *says)
 CONDITIONAL_TEST(programs, print_reports_and_counters_at_exit, checked())
 {
     static char said[20000];
-    /* places in files whose names have a space are said whole, too */
+    /* Places in files whose names have a space are given whole, too. */
     const char *compile =
         "cp tests/simt/reported_program.cu 'build/check/tests/reported program.cu' && "
         "common/simt/simtcc --check 'build/check/tests/reported program.cu' "
@@ -514,7 +515,7 @@ CONDITIONAL_TEST(programs, print_reports_and_counters_at_exit, checked())
 /* ------------------------------------------------------------------------------------ correct
  * programs */
 
-/* In any order, on any number of workers. */
+/* They must pass in any order, on any number of workers. */
 CONDITIONAL_TEST(correct_programs, are_not_reported, checked())
 {
     static const char *const orders[] = {"inorder", "reversed", "random:1", "random:2"};
