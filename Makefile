@@ -1,6 +1,7 @@
-# Every target of the project. `make help` lists those that a reader needs, `make help-all` all; README.md says how to begin.
+# This file has or includes every target of the project. `make help` lists those that a reader needs, `make help-all` all
+# of them; README.md says how to begin.
 #
-# Three builds live side by side in build/, nothing is written anywhere else:
+# Three builds live side by side in build/; nothing is written anywhere else:
 #   build/gpu    nvcc, for a GPU
 #   build/cpu    the same .cu files on the CPU backend, fast
 #   build/check  the same, with every memory access watched and counted
@@ -10,7 +11,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-# All cores, unless the command line says otherwise.
+# Make uses all cores, unless the command line says otherwise.
 ifeq ($(MAKELEVEL)$(filter -j% --jobs%,$(MAKEFLAGS)),0)
   MAKEFLAGS += --jobs=$(shell nproc)
 endif
@@ -21,7 +22,7 @@ endif
 
 NVCC ?= $(firstword $(wildcard $(addsuffix /nvcc,$(subst :, ,$(PATH)) /usr/local/cuda/bin)))
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
-# "9.0" for an H200; empty without a driver or a device.
+# This is "9.0" for an H200, and empty without a driver or a device.
 DEVICE_CAPABILITY := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -E '^[0-9]+\.[0-9]+$$' | head -n 1)
 
 ifndef BACKEND
@@ -42,7 +43,7 @@ ifeq ($(filter $(BACKEND),gpu cpu),)
   $(error BACKEND is '$(BACKEND)'; it must be gpu or cpu)
 endif
 
-# The architectures that `make gpu-build` proves, and the one this machine's device needs.
+# These are the architectures that `make gpu-build` proves, and the one that this machine's device needs.
 NVCC_ARCHES := $(if $(NVCC),$(shell $(NVCC) --list-gpu-code 2>/dev/null | grep -E '^sm_[0-9]+$$' | sort -t_ -k2 -n))
 NEWEST_ARCH := $(lastword $(NVCC_ARCHES))
 DEVICE_ARCH := $(addprefix sm_,$(subst .,,$(DEVICE_CAPABILITY)))
@@ -85,22 +86,22 @@ STEP_NUMBERS := $(foreach step,$(STEPS),$(call before_underscore,$(step)))
 step_named = $(filter $(1)_%,$(STEPS))
 # A kernel has the name of its file, without the number before it.
 kernel_in = $(patsubst $(call before_underscore,$(1))_%,%,$(1))
-# The core ladder lies in the step's folder, each other in a folder of its own.
+# The core ladder is in the step's folder, every other ladder in a folder of its own.
 LADDERS := limit hopper decode backward
 in_step = $(wildcard $(1)/$(2) $(LADDERS:%=$(1)/%/$(2)))
 kernel_files = $(call in_step,$(1),*.cu)
-# With the rows that name them.
+# A step's files include the rows that name its kernels.
 step_files = $(call kernel_files,$(1)) $(wildcard $(1)/*_step.c)
 kernels_of = $(foreach file,$(call in_step,$(1),[0-9]*_*.cu),$(call kernel_in,$(basename $(notdir $(file)))))
 define newline
 
 
 endef
-# For a message: the kernels of some steps, a line a step.
+# A message lists the kernels of some steps, one line a step.
 kernel_lines = $(foreach step,$(1),$(newline)  $(call before_underscore,$(step)): $(call kernels_of,$(step)))
 
-# STEP=03 and KERNEL=name choose, for the targets that take them; the end of this file refuses the rest. They are for this
-# make, not for programs that it starts.
+# STEP=03 and KERNEL=name choose, for the targets that take them; the end of this file refuses them elsewhere. They are
+# for this make, not for programs that it starts.
 TAKES_STEP := run test sanitize
 TAKES_KERNEL := $(foreach goal,run test sanitize,$(goal) $(STEP_NUMBERS:%=$(goal)-%))
 STEP ?=
@@ -117,7 +118,7 @@ CHOSEN_NUMBERS := $(foreach step,$(CHOSEN_STEPS),$(call before_underscore,$(step
 
 COMMON_SOURCES := $(filter-out common/device/backend.c,$(wildcard common/harness/*.c common/problems/*.c common/device/*.c))
 
-# Of <ptx.cuh>, as of the vendor's headers, exactly one is on a build's path; simtcc brings its own.
+# Exactly one <ptx.cuh> is on a build's path, and one copy of the vendor's headers; simtcc brings its own.
 kernel_include_gpu := -Icommon/device/gpu -Icommon -I.
 include_gpu := $(kernel_include_gpu) -isystem $(CUDA_HOME)/include
 include_cpu := -I$(SIMT_INCLUDE) -Icommon -I.
@@ -131,7 +132,7 @@ runtime_gpu :=
 runtime_cpu := build/simt/libsimt.a
 runtime_check := $(runtime_cpu)
 
-# Beside the C compiler's; simtcc's are in its rules.
+# These are flags beside the C compiler's; simtcc's are in its rules.
 kernel_flags_gpu = $(NVCC_FLAGS) for $(ARCH)
 kernel_flags_cpu :=
 kernel_flags_check :=
@@ -143,8 +144,9 @@ libraries_gpu :=
 libraries_cpu := -lm
 libraries_check := -lm -ldl
 
-# Machine code for each architecture, and PTX of the newest, which the driver compiles for devices that are newer still.
-# What ends in a letter (sm_90a) has instructions that later devices lack, so its PTX would be of no use to them.
+# A file is compiled to machine code for each architecture, and to PTX of the newest, which the driver compiles for still
+# newer devices. An architecture that ends in a letter (sm_90a) has instructions that later devices lack, so they could
+# not use its PTX.
 comma := ,
 newest = $(lastword $(shell printf '%s\n' $(filter-out %a %f,$(1)) | sort -t_ -k2 -n))
 gencode = $(foreach arch,$(1),'-gencode=arch=$(arch:sm_%=compute_%)$(comma)code=$(if \
@@ -155,7 +157,7 @@ gencode = $(foreach arch,$(1),'-gencode=arch=$(arch:sm_%=compute_%)$(comma)code=
 NEEDS := $(shell grep -Ho '^// needs: sm_[0-9]*a\?' 0?_*/*.cu 0?_*/*/*.cu common/*/*.cu tests/*/*.cu 2>/dev/null | sed 's,:// needs: sm_,=,')
 needed = $(patsubst $(1)=%,%,$(filter $(1)=%,$(NEEDS)))
 at_least = $(foreach arch,$(ARCH),$(shell [ $(patsubst %a,%,$(patsubst sm_%,%,$(arch))) -ge $(1) ] && echo $(arch)))
-# The others are compiled for sm_90 where ARCH says sm_90a, so that there is PTX of them.
+# The other kernels are compiled for sm_90 where ARCH says sm_90a, so that they have PTX.
 plain = $(sort $(patsubst %f,%,$(patsubst %a,%,$(1))))
 arches_for = $(if $(filter %a,$(needed)),sm_$(needed),$(call plain,$(if $(needed),$(or $(call at_least,$(needed)),sm_$(needed)),$(ARCH))))
 
@@ -218,7 +220,7 @@ FORCE:
 # ---------------------------------------------------------------------------------------------------------------------
 # Targets. A line of help reads "## group: what it does".
 
-# On the CPU the ladder is run where every access is counted: the time of a kernel there says nothing about a GPU.
+# On the CPU the ladder runs in the build that counts every access: there a kernel's time says nothing about a GPU.
 RUN_BUILD := $(if $(filter gpu,$(BACKEND)),gpu,check)
 
 .PHONY: which-backend
@@ -232,10 +234,10 @@ help:
 	$(call help_of,learn)
 	$(call help_of,test)
 	$(call help_of,gpu)
-	@echo 'STEP=03 (or run-03), LADDER=limit and KERNEL=name choose what. The rest: make help-all'
+	@echo 'STEP=03 (or run-03), LADDER=limit and KERNEL=name choose kernels. All targets: make help-all'
 	@echo 'BACKEND=gpu|cpu (now $(BACKEND): $(BACKEND_REASON))   ARCH=sm_80'
 
-help-all: help ## maintain: All targets: those of make help, and these
+help-all: help ## maintain: List all targets: those of make help, and these
 	$(call help_of,teach)
 	$(call help_of,check)
 	$(call help_of,maintain)
@@ -243,7 +245,7 @@ help-all: help ## maintain: All targets: those of make help, and these
 kernel_options = $(LADDER:%=--ladder=%) $(patsubst %,--kernel=%,$(filter $(KERNEL),$(call kernels_of,$(1))))
 
 .PHONY: run
-run: which-backend $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## learn: Check every kernel, print the ladders (STEP=03, KERNEL=name: only those)
+run: which-backend $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## learn: Check every kernel and print the ladders (STEP=03, KERNEL=name: only those)
 	@status=0; $(foreach step,$(CHOSEN_STEPS),build/$(RUN_BUILD)/$(step) $(call kernel_options,$(step)) || status=$$?; echo;) exit $$status
 
 # $(1) is a step.

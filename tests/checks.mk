@@ -18,20 +18,20 @@ check-clang: ## check: Compile all host code with clang, warnings as errors
 	    clang -std=c17 -D_GNU_SOURCE $(WARNINGS) $(include_cpu) -fsyntax-only $$file || exit 1; done
 
 .PHONY: check-commands
-check-commands: packages-python build/check/01_naive_matmul ## check: What make refuses, make -n, and a clone whose path has a space
+check-commands: packages-python build/check/01_naive_matmul ## check: Check what make refuses, make -n, and a clone whose path has a space
 	@tests/tools/commands
 
 OVERLAPPING := $(foreach number,02 04 05 06,$(call step_named,$(number)))
 .PHONY: check-overlap
-check-overlap: packages-python $(OVERLAPPING:%=build/check/%) ## check: By traces: no kernel waits for a copy before it has done other work
+check-overlap: packages-python $(OVERLAPPING:%=build/check/%) ## check: Check by traces that no kernel waits for a copy before it has done other work
 	@$(PYTHON) tests/steps/overlap.py $(OVERLAPPING:%=build/check/%)
 
 .PHONY: check-add-kernel
-check-add-kernel: packages-python ## check: Add a kernel, one file and one row, to a copy; everything takes it in
+check-add-kernel: packages-python ## check: Add a kernel to a copy, one file and one row; everything must take it in
 	@$(PYTHON) tests/tools/add_kernel.py
 
 .PHONY: check-rules
-check-rules: packages-python ## check: What holds of the text: rooms, links, launchers, exercises
+check-rules: packages-python ## check: Check the rules of the text: rooms, links, launchers, exercises
 	@$(PYTHON) tests/rules.py
 
 .PHONY: check-learn
@@ -41,7 +41,7 @@ check-learn: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) build/c
 	@$(PYTHON) tests/tools/mistakes.py $(STEP)
 
 .PHONY: check-warmup
-check-warmup: build/simt/libsimt.a ## check: The warm-up of step 01 accepts right kernels and names wrong ones
+check-warmup: build/simt/libsimt.a ## check: Check that step 01's warm-up accepts right kernels and names wrong ones
 	@tests/steps/warmup
 
 # The faults are compiled against the sound objects of the step's tests, in both builds. SAMPLE=0 takes all faults. Each

@@ -69,11 +69,11 @@ run_tests = tests/run $(KERNEL:%=--kernel=%)
 run_sanitized = $(run_tests) $(if $(filter gpu,$(BACKEND)),--sanitizer)
 
 .PHONY: test
-test: which-backend $(call test_binaries,$(call chosen_runs,$(TEST_RUNS))) $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## test: Pass all tests
+test: which-backend $(call test_binaries,$(call chosen_runs,$(TEST_RUNS))) $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## test: Run all tests
 	@$(run_tests) $(call chosen_runs,$(TEST_RUNS))
 
 .PHONY: sanitize
-sanitize: which-backend $(call test_binaries,$(call chosen_runs,$(SANITIZE_RUNS))) ## test: Pass them with every access watched (compute-sanitizer on a GPU)
+sanitize: which-backend $(call test_binaries,$(call chosen_runs,$(SANITIZE_RUNS))) ## test: Run the tests with every access watched (compute-sanitizer on a GPU)
 	@$(run_sanitized) $(call chosen_runs,$(SANITIZE_RUNS))
 
 # $(1) is a test's name without "test_".

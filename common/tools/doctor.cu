@@ -1,8 +1,8 @@
 /*
- * The last line of `make doctor`: what the runtime sees, and one kernel that really ran.
+ * Prints the last line of `make doctor`: what the runtime sees, after running one kernel.
  *
- * Exit status 0 when the kernel gave the right answer; 2 when an environment variable is wrong
- * or nothing can be printed; otherwise 3 and a line that says what to do.
+ * The exit status is 0 when the kernel gave the right answer, and 2 when an environment variable is
+ * wrong or nothing can be printed. Otherwise it is 3, and a line says what to do.
  */
 #include "device/backend.h"
 #include "harness/output.h"

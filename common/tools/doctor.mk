@@ -1,6 +1,6 @@
 DOCTOR := build/$(if $(filter gpu,$(BACKEND)),gpu,cpu)/doctor
 .PHONY: doctor
-doctor: ## learn: What this machine has, which backend is chosen and why; runs one kernel
+doctor: ## learn: Say what this machine has, and which backend is chosen; run one kernel
 	@echo 'backend:      $(BACKEND) ($(BACKEND_REASON))'
 	@echo 'architecture: $(ARCH)'
 	@echo "compiler:     $$($(CXX) --version 2>/dev/null | head -n 1 | grep . || echo 'none; install with: $(INSTALL)')"

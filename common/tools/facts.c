@@ -1,6 +1,6 @@
 /*
- * All that the rows of all steps say, as JSON: for the tools, which ask nothing else for a kernel's
- * name, file or limits. It is linked without kernels, so it is there seconds after a clone.
+ * Prints everything in the rows of all steps as JSON. The tools learn a kernel's name, file and
+ * limits only from this. It is linked without kernels, so it is built within seconds after a clone.
  *
  *     facts        prints [{"step": ..., "kernels": [{"name": ..., ...}, ...]}, ...]
  */

@@ -1,7 +1,7 @@
-# What the rows say, build/facts.json: compiled without any kernel, without a device, and without the CPU backend's library.
-# What would launch or ask a device is left unresolved, and nothing here calls it.
+# build/facts.json has everything in the rows. It is compiled without any kernel, without a device, and without the CPU
+# backend's library. Functions that would launch or ask a device stay unresolved, and nothing here calls them.
 
-# The steps by their numbers, for tools that know none by name.
+# Tools that know no step by name find the steps by their numbers.
 EACH_STEP := '-DEACH_STEP(X)=$(patsubst %,X(step_%),$(STEP_NUMBERS))'
 FACTS_SOURCES := common/tools/facts.c $(addprefix common/harness/,ladder.c problem.c report.c output.c) \
     $(addprefix common/problems/,matmul.c softmax.c attention.c) $(wildcard 0?_*/*_step.c)

@@ -18,14 +18,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @functools.cache
 def steps():
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # whichever make asks
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # the same, whichever make asks
     subprocess.run(["make", "-s", "build/facts.json"], cwd=ROOT, check=True, env=outside)
     return json.loads((ROOT / "build/facts.json").read_text())
 
 
 @functools.cache
 def kernels():
-    """By name, in reading order: names are unique."""
+    """Returns the kernels by name, in reading order: names are unique."""
     return {kernel["name"]: kernel | {"step": step["step"], "problem": step["problem"]} for step in steps() for kernel in step["kernels"]}
 
 

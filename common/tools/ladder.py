@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How many lines of code each rung of the ladder adds to the one before it.
+"""Counts how many lines of code each rung of the ladder adds to the one before it.
 
     common/tools/ladder.py STEP ...         the table
     common/tools/ladder.py --diff KERNEL    what KERNEL adds (+) and removes (-); with --code no comments
@@ -23,15 +23,15 @@ import sys
 import facts
 from source import COMMENT_OR_STRING, DIRECTIVE, ROOT, STRING, closure, comments, without_comments
 
-MOST_ADDED = 40  # more than so many, and whoever reviews the rung asks whether it has one idea
+MOST_ADDED = 40  # where a rung adds more, its reviewer asks whether it has one idea
 
 COLUMNS, INDENT = 100, 4
-CONTEXT = 2  # statements that a diff shows around a change
+CONTEXT = 2  # a diff shows this many statements around a change
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Source text
 
-# An operator's characters are a token each: `>>` may close two templates.
+# Each character of an operator is a token, because `>>` may close two templates.
 TOKEN = re.compile(rf"{STRING}|{DIRECTIVE}|\w+|[^\w\s]")
 HEADS = ("if", "for", "while", "switch", "else")
 ATTRIBUTE, NAME = re.compile(r"__\w+__ ?\([^()]*\)"), re.compile(r"(\w+) ?[({]")
@@ -40,18 +40,20 @@ NOT_COUNTED = re.compile(rf"#include |{GUARD.pattern}")
 
 
 class Statement:
-    """A statement, or a comment that has its lines for itself and counts for none."""
+    """A statement, or a comment on lines of its own, which counts for none."""
 
     def __init__(self, source, tokens, begin, end, columns):
         # A header is the same wherever it is included from.
         self.key = tuple(re.sub(r'^"[\w./]*/', '"', token) for token in tokens) if tokens[:1] == ["#include"] else tuple(tokens)
         self.begin, self.columns = begin, columns
-        self.leads = not without_comments(source[:begin]).strip()  # nothing but comments stands before it
+        self.leads = not without_comments(source[:begin]).strip()  # only comments come before it
         self.text = " ".join(without_comments(source[begin:end]).split())
-        # The lines that it fills when formatted, one blank lost at each break; then how many of code it counts for.
+        # First come the lines that it fills when formatted, one blank lost at each break; then the lines of code that it counts
+        # for.
         self.lines = -(-len(re.sub(r"(?<=[(\[]) | (?=[)\]])", "", self.text)) // columns) if columns else 0
         self.counted = 0 if NOT_COUNTED.match(self.text) else self.lines
-        # Where it stands in the file, with the comment at its end: its first line's number, counted from 1, and its lines.
+        # Returns where it is in the file, with the comment at its end: the number of its first line, counted from 1, and its
+        # lines.
         comment = COMMENT_OR_STRING.search(source, end)
         if comment and "\n" not in source[end:comment.start()] and comment[0].startswith("/"):
             end = comment.end()
@@ -60,7 +62,7 @@ class Statement:
 
 
 def closes_head(tokens):
-    """Whether these tokens are `if (...)`, `else` and so on, with nothing controlled by them yet."""
+    """Returns whether these tokens are `if (...)`, `else` and so on, and control nothing yet."""
     words = tokens[1:] if tokens[0] == "}" else tokens
     if not words or words[0] not in HEADS:
         return False
@@ -68,7 +70,7 @@ def closes_head(tokens):
 
 
 def statements(source):
-    """The statements of a source, and between them the comments that have lines for themselves, in order.
+    """Returns the statements of a source in order, with the comments between them that have lines of their own.
 
     >>> def show(source):
     ...     for statement in statements(source):
@@ -85,7 +87,7 @@ def statements(source):
     1 }
     >>> show("#define X \\\\\\n  1\\n/* idea */\\nenum { A, B };")
     1 #define X \\ 1
-    0 
+    0
     1 enum {
     1 A, B
     1 };
@@ -98,7 +100,7 @@ def statements(source):
              if not source[source.rfind("\n", 0, match.start()) + 1:match.start()].strip()]
     matches = list(TOKEN.finditer(blanked))
     tokens, begin, depth = [], 0, 0
-    nesting = []  # for each open bracket whether it is a block's
+    nesting = []  # for each open bracket, whether it is a block's
     for at, match in enumerate(matches):
         token = match[0]
         following = matches[at + 1][0] if at + 1 < len(matches) else ""
@@ -110,7 +112,7 @@ def statements(source):
             nesting.append(True)
         elif token in ")]}" and nesting:
             block = nesting.pop()
-            if block and tokens:  # what stands before a closing brace without a semicolon
+            if block and tokens:  # this comes before a closing brace, without a semicolon
                 found.append(Statement(source, tokens, begin, matches[at - 1].end(), COLUMNS - INDENT * depth))
                 tokens, begin = [], match.start()
             if not tokens:
@@ -130,9 +132,9 @@ def statements(source):
 
 
 def common(old, new):
-    """The pairs of places (i, j) at which old[i] == new[j] belong to one longest common subsequence.
+    """Returns the pairs of places (i, j) at which old[i] == new[j] belong to one longest common subsequence.
 
-    Each place weighs what its statement counts for; a comment a little, a lone brace less than any other line.
+    The weight of a place is what its statement counts for. A comment weighs a little, and a lone brace less than any other line.
     """
     weights = [0.5 if s.lines == 0 else 0.7 if s.key in (("}",), ("{",)) else s.lines for s in old]
     best = [[0.0] * (len(new) + 1)]
@@ -163,18 +165,19 @@ def code_of(path):
 
 
 class Rung:
-    """A row, and the name of the rung that a reader comes from: the one that it follows, else the row before it."""
+    """A rung has a row, and the name of the rung that a reader comes from: the one that it follows, otherwise the row before
+    it."""
 
     def __init__(self, step, row, before):
         self.step, self.name, self.begins, self.before = step, row["name"], not row["after"], row["after"] or before
         self.path = ROOT / step / row["file"]
 
     def headers(self):
-        """The step's own headers that its file includes, in the order in which the compiler meets them."""
+        """Returns the step's own headers that its file includes, in the order in which the compiler meets them."""
         return closure(self.path, lambda header: header.suffix == ".cuh" and header.is_relative_to(ROOT / self.step))
 
     def lines(self):
-        """How many lines of code the rung is, with all that it includes of its step's."""
+        """Returns how many lines of code the rung has, with all that it includes from its step."""
         return sum(statement.counted for path in [*self.headers(), self.path] for statement in code_of(path))
 
     def __str__(self):
@@ -183,14 +186,14 @@ class Rung:
 
 @functools.lru_cache(maxsize=None)
 def program(step, *arguments):
-    """What the step's checked program says as JSON: with --list what its table says, else what its kernels did."""
+    """Returns what the step's checked program says as JSON: with --list what its table says, otherwise what its kernels did."""
     command = [ROOT / "build" / "check" / step, "--json", *arguments]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 @functools.lru_cache(maxsize=None)
 def rungs(step):
-    """The step's rungs in reading order: nothing need be built for them."""
+    """Returns the step's rungs in reading order. Nothing need be built for them."""
     rows = next(each["kernels"] for each in facts.steps() if each["step"] == step)
     return [Rung(step, row, before) for row, before in zip(rows, ["", *(row["name"] for row in rows)])]
 
@@ -202,12 +205,12 @@ def find(name):
 
 
 def predecessor(rung):
-    """The rung that a reader comes from; None where a rung stands alone."""
+    """Returns the rung that a reader comes from; None where a rung stands alone."""
     return find(rung.before) if rung.before else None
 
 
 def rename(old, new, old_name, new_name):
-    """Gives the statements of `old` the names of `new` where a name differs by the kernel's own name, or its step, alone.
+    """Renames the statements of `old` as in `new` where a name differs only by the kernel's own name, or its step.
 
     >>> old = statements('#include "01_step.h"\\nmatmul_a(); __a x; a(b_a);')
     >>> new = statements('#include "02_step.h"\\nmatmul_b(); __a x; b(b_a);')
@@ -230,7 +233,7 @@ def rename(old, new, old_name, new_name):
 
 
 def definitions(entries):
-    """(name, entries) of each function and type with the comments above it, and of each other statement.
+    """Yields (name, entries) for each function and type with the comments above it, and for each other statement.
 
     >>> entries = [(None, s) for s in statements("int x; /* y */ template <int N> void f() { a(); } struct g { int b; };")]
     >>> [(name, len(part)) for name, part in definitions(entries)]
@@ -250,7 +253,7 @@ def definitions(entries):
 
 
 def arranged(old, new):
-    """`old` with the definitions that `new` has, too, in the order of `new`."""
+    """Returns `old` with the definitions that `new` also has in the order of `new`."""
     order = {name: place for place, (name, _) in enumerate(definitions(new)) if name}
     parts = definitions(old)
     known = iter(sorted((part for part in parts if part[0] in order), key=lambda part: order[part[0]]))
@@ -258,7 +261,7 @@ def arranged(old, new):
 
 
 class Change:
-    """What a rung changes in the one before it: `script` holds (sign, file, statement) in reading order.
+    """A change is what a rung changes in the one before it: `script` holds (sign, file, statement) in reading order.
 
     The sign is +, - or, for a statement that both have, a blank.
     """
@@ -287,7 +290,7 @@ class Change:
 
 
 def smoothed(script):
-    """The script with what was kept between two changes, but is no more than braces, counted as changed."""
+    """Returns the script, but counts as changed what was kept between two changes and is no more than braces."""
     runs = []
     for entry in script:
         kind = entry[0] == " "
@@ -310,8 +313,8 @@ def smoothed(script):
 
 
 def diff_lines(change, code_only=False):
-    """The lines of the diff, a line that says where before each group of changes; without the files' header comments
-    and headers' guards, and, if only code is asked for, without any comment."""
+    """Returns the lines of the diff, with a line before each group of changes that says where it is. They omit the files' header
+    comments and headers' guards and, if only code is asked for, all comments."""
     script = smoothed([(sign, file, s) for sign, file, s in change.script
                        if (s.lines or not s.leads and not code_only) and not GUARD.match(s.text)])
     changed = [place for place, entry in enumerate(script) if entry[0] != " "]
@@ -330,7 +333,7 @@ def diff_lines(change, code_only=False):
         for number, line in enumerate(shown, statement.number):
             if code_only and not line.strip():
                 continue
-            if printed.get((sign, file), 0) < number:  # two statements of one line are shown once
+            if printed.get((sign, file), 0) < number:  # two statements on one line are shown once
                 lines.append(f"{sign}{line}".rstrip())
                 printed[sign, file] = number
     return lines

@@ -1,4 +1,4 @@
-# What must be installed, asked once per make and answered with the line that installs it.
+# Each make asks once whether this is installed, and otherwise prints the line that installs it.
 
 PACKAGES := g++ make python3 libcriterion-dev
 INSTALL := sudo apt-get install -y $(PACKAGES)

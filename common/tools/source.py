@@ -8,10 +8,10 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LADDERS = ("", "limit/", "hopper/", "decode/", "backward/")  # the folders of a step's ladders; the core's is the step's own
+LADDERS = ("", "limit/", "hopper/", "decode/", "backward/")  # the core ladder is in the step's own folder
 
 STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
-DIRECTIVE = r"(?<![^\n])[ \t]*#(?:\\\n|[^\n])*"  # a line of the preprocessor with those that continue it
+DIRECTIVE = r"(?<![^\n])[ \t]*#(?:\\\n|[^\n])*"  # a line of the preprocessor with its continuation
 NUMBER = r"\.?\d(?:[eE][+-]|[\w.])*"
 OPERATORS = r"<<<|>>>|<<=|>>=|->|\+\+|--|::|<<|>>|[-+*/%&|^<>=!]=|&&|\|\|"
 TOKEN = re.compile(rf"{STRING}|{NUMBER}|\w+|{OPERATORS}|[^\w\s]")
@@ -20,12 +20,12 @@ COMMENT_OR_STRING = re.compile(rf"{STRING}|/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
 def blanked(text):
-    """As many characters and as many lines, with nothing in them."""
+    """Returns as many characters and lines, all blank."""
     return re.sub(r"[^\n]", " ", text)
 
 
 def comments(text):
-    """The matches of all comments, in order.
+    """Returns the matches of all comments, in order.
 
     >>> [match[0] for match in comments('f("//"); // a /* b\\n/* c\\n*/ x = \\'"\\'; /* d */')]
     ['// a /* b', '/* c\\n*/', '/* d */']
@@ -34,7 +34,7 @@ def comments(text):
 
 
 def without_comments(text):
-    """The text with every comment blanked, at the same length.
+    """Returns the text with every comment blanked, at the same length.
 
     >>> without_comments('a("/* no */"); /* one\\ntwo */ b // c')
     'a("/* no */");       \\n       b     '
@@ -43,7 +43,7 @@ def without_comments(text):
 
 
 def without_directives(text):
-    """The text with every line of the preprocessor blanked, at the same length.
+    """Returns the text with every line of the preprocessor blanked, at the same length.
 
     >>> without_directives('#define A \\\\\\n  1\\nint x;')
     '           \\n   \\nint x;'
@@ -52,7 +52,7 @@ def without_directives(text):
 
 
 def tokens_of(text):
-    """The tokens outside of comments and preprocessor lines, as (text, begin, end).
+    """Returns the tokens outside comments and preprocessor lines, as (text, begin, end).
 
     >>> [token for token, _, _ in tokens_of('#include "x.h"\\nk<<<1, n>>>(a->b, 1e-3f); // c')]
     ['k', '<<<', '1', ',', 'n', '>>>', '(', 'a', '->', 'b', ',', '1e-3f', ')', ';']
@@ -61,7 +61,7 @@ def tokens_of(text):
 
 
 def behind(code, at):
-    """Where it goes on behind the bracket that opened just before `at`; code has no comments.
+    """Returns the place behind the bracket that opened just before `at`. The code must have no comments.
 
     >>> code = "f(a[1], {b}); c"
     >>> code[behind(code, 2):]
@@ -75,7 +75,7 @@ def behind(code, at):
 
 
 def of_steps(pattern, step="0?_*"):
-    """The files of steps whose names match, sorted: those of a step's own folder and of the folders of its ladders.
+    """Returns the files of steps whose names match, sorted: those in a step's own folder and in the folders of its ladders.
 
     >>> [path.name for path in of_steps("*_sgemm.cu")], [path.name for path in of_steps("2_*.cu", "03_*")]
     (['12_sgemm.cu'], ['2_online.cu'])
@@ -84,7 +84,7 @@ def of_steps(pattern, step="0?_*"):
 
 
 def resolved(path, name):
-    """The file that a source includes as "name": beside it, or spelled from common/, from the root or from common/simt/."""
+    """Returns the file that a source includes as "name": beside it, or relative to common/, the root or common/simt/."""
     for folder in (path.parent, ROOT / "common", ROOT, ROOT / "common/simt"):
         if (folder / name).is_file():
             return (folder / name).resolve()
@@ -93,12 +93,13 @@ def resolved(path, name):
 
 @functools.lru_cache(maxsize=None)
 def included(path):
-    """The project's files that a source itself includes, in its order."""
+    """Returns the project's files that a source itself includes, in its order."""
     return [resolved(path, name) for name in INCLUDE.findall(without_comments(path.read_text("utf-8")))]
 
 
 def closure(path, enter=lambda header: True):
-    """All that a source includes at any depth, each after what it includes itself; those that `enter` refuses are left out."""
+    """Returns everything that a source includes at any depth, each after what it includes itself. Files that `enter` refuses are
+    left out."""
     found, seen = [], {path}
 
     def visit(source):

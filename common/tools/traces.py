@@ -10,7 +10,7 @@ import tempfile
 
 @dataclasses.dataclass
 class Array:
-    """What a launch touched; begin is where the first byte lies, modulo 128. shape and type are empty if not known."""
+    """An array that a launch touched; begin is the place of the first byte, modulo 128. shape and type are empty if not known."""
     name: str
     space: str
     begin: int
@@ -30,7 +30,7 @@ class Block:
 
 @dataclasses.dataclass
 class Launch:
-    """blocks are the traced ones; counters are of all blocks; untraced says from which block on the file was full."""
+    """blocks are those traced; counters cover all blocks; untraced is the block at which the file was full."""
     kernel: str
     grid: list
     threads: list
@@ -44,13 +44,13 @@ class Launch:
 
 
 def read(path):
-    """The events of a trace, in order, as they stand in the file."""
+    """Returns the events of a trace, in order, as they are in the file."""
     with open(path, encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 
 def launches(events):
-    """The launches of a trace, each with its arrays by (space, name), its blocks and its reports."""
+    """Returns the launches of a trace, each with its arrays by (space, name), its blocks and its reports."""
     if events[0] != {"event": "trace", "version": 1}:
         sys.exit(f"not a trace of version 1: {events[0]}")
     found = []
@@ -77,13 +77,13 @@ def launches(events):
 
 
 def run(command, path, **environment):
-    """Runs a command of the checked build that writes its trace to path; environment adds SIMT_TRACE_BLOCK and so on."""
+    """Runs a command of the checked build that writes its trace to path. environment adds SIMT_TRACE_BLOCK and so on."""
     return subprocess.run(command, capture_output=True, text=True, check=False,
                           env={**os.environ, "SIMT_TRACE": path, **environment})
 
 
 def of(command, **environment):
-    """The launches of a command, none where it writes no trace, with its output: (launches, completed process)."""
+    """Returns the launches of a command, none where it writes no trace, with its output: (launches, completed process)."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trace")
         done = run(command, path, **environment)
@@ -91,7 +91,7 @@ def of(command, **environment):
 
 
 def places(at):
-    """(array, byte) for each lane that took part, in order."""
+    """Returns (array, byte) for each lane that took part, in order."""
     return [(array, first + i * step) for array, first, step, count in at for i in range(count)]
 
 
@@ -100,7 +100,7 @@ def lanes(mask):
 
 
 def moved(event, begin):
-    """What a load or store of 32 lanes moves, from its addresses; begin is (space, array) -> begin of the array."""
+    """Returns what a load or store of 32 lanes moves, from its addresses; begin is (space, array) -> begin of the array."""
     at = [(array, begin[event["space"], array] + byte) for array, byte in places(event["at"])]
     if event["space"] == "global":
         return {"sectors": len({(array, byte // 32) for array, byte in at}),

@@ -162,7 +162,7 @@ class Problem:
         return [ctypes.c_void_p(array.address()) for array in (self.inputs | self.outputs).values()]
 
     def verdict(self, expected):
-        """Says what is wrong after a run; empty when nothing is. The order is that of common/harness/check.h."""
+        """Says what is wrong after a run; empty when nothing is. The order is that of common/harness/trial.h."""
         for name, array in (self.inputs | self.outputs | self.workspace).items():
             if not array.guards_intact():
                 return f"written outside of {name}"

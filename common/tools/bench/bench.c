@@ -18,21 +18,21 @@
 enum {
     MAX_ENTRANTS = 24,
     COLD_ROUNDS = 7,
-    COLD_BURST = 3, /* laps of a burst */
+    COLD_BURST = 3, /* laps in a burst */
     SUSTAINED_ROUNDS = 7,
     MAX_LAPS = COLD_ROUNDS * COLD_BURST,
 };
 
-static const double REST_MS = 12.0; /* before a cold burst */
-/* how long one entrant is timed in a sustained round, after as long a warm-up */
+static const double REST_MS = 12.0; /* rest before a cold burst */
+/* In a sustained round one entrant is timed for this long, after a warm-up as long. */
 static const double SLICE_MS = 60.0;
-/* an entrant whose lap is expected to take longer is skipped */
+/* An entrant whose lap is expected to take longer is skipped. */
 static const double SLOWEST_MS = 600.0;
-/* for one entrant and shape; at least three laps are timed */
+/* One entrant has this much time at one shape; at least three laps are timed. */
 static const double COLD_BUDGET_MS = 600.0;
 
-/* An entrant that differs by more computes something else (half rounded otherwise, float as TF32)
- * and is not timed. */
+/* An entrant that differs by more computes something else (half with other roundings, float as
+ * TF32) and is not timed. */
 static double largest_difference(enum tensor_type type)
 {
     return type == TENSOR_F16 ? 5e-3 : 1e-4;
@@ -41,15 +41,15 @@ static double largest_difference(enum tensor_type type)
 enum role { RUNG, PEER, CEILING };
 static const char *const ROLE_NAMES[] = {[RUNG] = "rung", [PEER] = "peer", [CEILING] = "ceiling"};
 
-/* A kernel of the ladder, a library's, or (CEILING) a copy that reads and writes what the problem
- * must. */
+/* An entrant is a kernel of the ladder, a library's, or (CEILING) a copy that reads and writes what
+ * the problem must. */
 struct entrant {
     enum role role;
     const char *name;
     const struct kernel *kernel; /* null for the copy */
     double gflops;  /* at the last shape that ran, to predict times; 0 before the first */
-    char note[320]; /* why it is not timed at this shape; empty when it is */
-    bool absent;    /* nobody asks how long it takes at this shape */
+    char note[320]; /* why it is not timed at this shape; empty when it is timed */
+    bool absent;    /* its time at this shape is of no interest */
     double difference;
 };
 
@@ -66,7 +66,7 @@ struct race {
     size_t entrants, last_rung;
 
     cudaStream_t stream;
-    struct stopwatch watch; /* its events and the memory that flushes the L2 cache */
+    struct stopwatch watch; /* the race's events, and the memory that flushes the L2 cache */
     struct sensors sensors;
     uint64_t seed;
     FILE *csv;
@@ -108,7 +108,7 @@ static cudaError_t run(struct race *race, const struct entrant *entrant)
                                      race->stream);
 }
 
-/* A bar on stderr where that is a terminal. */
+/* Draws a progress bar, if stderr is a terminal. */
 static void progress(struct race *race, const char *label, const char *what)
 {
     enum { WIDTH = 30 };
@@ -143,8 +143,8 @@ static void release_shape(struct race *race)
     race->expected = race->workspace = race->copy_from = race->copy_to = NULL;
 }
 
-/* The largest workspace that an entrant asks for and the device has room for; entrants that need
- * more are not timed. */
+/* Allocates the largest workspace that an entrant asks for and the device has room for. Entrants
+ * that need more are not timed. */
 static void allocate_workspace(struct race *race)
 {
     size_t available = 0, total = 0, largest = 0;
@@ -206,7 +206,7 @@ static cudaError_t timed_lap(struct race *race, const struct entrant *entrant, b
     if (status == cudaSuccess &&
         (status = cudaEventRecord(watch->stop, race->stream)) == cudaSuccess)
         status = cudaEventSynchronize(watch->start);
-    *reading = sensors_read(&race->sensors); /* while the device works */
+    *reading = sensors_read(&race->sensors); /* read while the device works */
     if (status == cudaSuccess && (status = cudaEventSynchronize(watch->stop)) == cudaSuccess)
         status = cudaEventElapsedTime(lap, watch->start, watch->stop);
     *lap /= (float)runs;
@@ -305,7 +305,7 @@ static void shuffle(size_t *order, size_t count)
     }
 }
 
-/* A rest and a short burst. */
+/* Rests, then times a short burst. */
 static bool cold_turn(struct race *race, size_t e, struct samples *kept)
 {
     const struct entrant *entrant = &race->entrant[e];
@@ -329,8 +329,8 @@ static bool cold_turn(struct race *race, size_t e, struct samples *kept)
     return true;
 }
 
-/* Whether the entrant may represent the ladder: its last kernel, and any that is not far from the
- * fastest. */
+/* Returns whether the entrant may represent the ladder: its last kernel, and any that is not far
+ * from the fastest. */
 static bool contends(const struct race *race, size_t e)
 {
     double fastest = 0.0;
@@ -358,7 +358,8 @@ static bool sustained_turn(struct race *race, size_t e, struct samples *kept)
     return true;
 }
 
-/* Rounds in which each entrant has its turn, in an order drawn anew. False after an error. */
+/* Runs rounds in which each entrant has its turn, in an order drawn anew. Returns false after an
+ * error. */
 static bool race_rounds(struct race *race, int rounds, bool fresh_inputs,
                         bool (*turn)(struct race *, size_t e, struct samples *kept),
                         struct samples *samples)
@@ -378,7 +379,7 @@ static bool race_rounds(struct race *race, int rounds, bool fresh_inputs,
     return true;
 }
 
-/* The q-quantile of sorted laps. */
+/* Returns the q-quantile of sorted laps. */
 static double quantile(const struct samples *samples, double q)
 {
     return samples->lap[(size_t)(q * (double)(samples->laps - 1) + 0.5)];
@@ -469,7 +470,8 @@ static void write_header(struct race *race, const struct cudaDeviceProp *propert
             date, REST_MS, COLD_ROUNDS, SLICE_MS, SUSTAINED_ROUNDS);
 }
 
-/* Whether a rung, or one that follows it, pays at this shape; of any rung where `rung` is null. */
+/* Returns whether a rung, or one that follows it, pays at this shape; asks for any rung where
+ * `rung` is null. */
 static bool pays_at(const struct race *race, const char *label, const struct kernel *rung)
 {
     for (size_t e = 0; e < race->entrants; e++) {
@@ -483,7 +485,7 @@ static bool pays_at(const struct race *race, const char *label, const struct ker
     return false;
 }
 
-/* Whether the shape is raced at, and which rungs are absent there. */
+/* Returns whether there is a race at the shape, and marks the rungs that are absent there. */
 static bool races(struct race *race, const struct bench_shape *shape, bool lesson_only)
 {
     const bool all = !lesson_only || strcmp(shape->label, race->bench->lesson) == 0;

@@ -1,8 +1,9 @@
 /*
- * Measuring: every kernel of a step's ladder and the libraries beside it, interleaved in one run.
+ * The benchmarks measure every kernel of a step's ladder and the libraries beside it, interleaved
+ * in one run.
  *
- * For each shape, fresh normal inputs are drawn on the device and every entrant's result is
- * compared with one entrant's, before anything is timed. Two protocols:
+ * For each shape, fresh normal inputs are drawn on the device, and every entrant's result is
+ * compared with one entrant's before anything is timed. There are two protocols:
  *
  *     cold  the device rests 12 ms, runs the entrant once untimed, then a short burst of timed
  *           laps, each
@@ -35,14 +36,15 @@ struct bench_shape {
 struct bench {
     const char *step;
     const struct problem *problem;
-    /* ascending work, so that a slow kernel's time can be foreseen; null label ends */
+    /* Shapes are in order of work, so that a slow kernel's time can be predicted. A null label ends
+     * them. */
     const struct bench_shape *shapes;
     const char *lesson; /* label of the shape that the lesson and docs/results/ladder.csv quote */
     const struct step *ladder;
     const void *peers;            /* a table of the problem's kernel rows; may be null */
-    const char *(*version)(void); /* of the library behind the peers, "cuBLAS 13.1"; may be null */
+    const char *(*version)(void); /* the peers' library, "cuBLAS 13.1"; may be null */
 };
 
-extern const struct bench bench; /* each bench_NN.c has its step's */
+extern const struct bench bench; /* each bench_NN.c defines its step's */
 
 #endif

@@ -8,7 +8,7 @@
 
 BENCH_STEPS := $(foreach number,$(STEP_NUMBERS),$(if $(wildcard common/tools/bench/bench_$(number).c),$(number)))
 TAKES_STEP += bench profile
-# Where compilers look by themselves, and the toolkit's folder.
+# Compilers search these folders by themselves, and the toolkit's.
 CUDNN_HEADER := $(firstword $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h /usr/include/*-linux-gnu/cudnn.h))
 CUDNN_PEER := common/tools/bench/$(if $(CUDNN_HEADER),peer_cudnn.c,peer_no_cudnn.c)
 
@@ -30,7 +30,7 @@ endef
 
 $(foreach number,$(BENCH_STEPS),$(eval $(call bench_rules,$(number))))
 
-# The host's sources once more, position-independent.
+# These are the host's sources once more, position-independent.
 build/gpu/pic/%.c.o: %.c build/gpu/flags
 	@mkdir -p $(@D)
 	$(say) C $@
@@ -41,16 +41,17 @@ build/gpu/libflashsteps.so: $(patsubst %,build/gpu/pic/%.o,$(common_gpu) common/
 	$(say) LINK $@
 	$(quiet)$(link_gpu) -shared $^ -o $@ -lm
 
-# Why there is no measuring here; empty where there is a GPU.
+# This says why nothing can be measured here; it is empty where there is a GPU.
 BENCH_REFUSAL := $(if $(filter gpu,$(BACKEND)),$(if $(DEVICE_CAPABILITY),,nvidia-smi shows no device),$(BACKEND_REASON))
 
-# One step after the other, whatever -j says: two kernels at a time would measure each other.
+# Steps run one after the other, whatever -j says: two kernels at a time would measure each other.
 .PHONY: bench
 bench: ## gpu: Time every kernel beside its peers; write docs/results and the lessons' tables
 	@[ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
 	@for number in $(filter $(CHOSEN_NUMBERS),$(BENCH_STEPS)); do $(MAKE) --no-print-directory bench-$$number || exit; done
 
-# The lessons quote docs/results, an H200's. Another device's figures go elsewhere: RESULTS=build/results, say.
+# The lessons quote docs/results, which come from an H200. Another device's figures go elsewhere, for instance
+# RESULTS=build/results.
 RESULTS := docs/results
 bench-%: FORCE
 	@$(if $(filter $*,$(BENCH_STEPS)),,echo 'There is no benchmark $*; there are: $(BENCH_STEPS)' >&2; exit 2;) \
@@ -65,7 +66,7 @@ ifeq ($(RESULTS),docs/results)
 	$(PYTHON) docs/make/plots.py make $(call step_named,$*)
 endif
 
-# Every rung of every step in one run, at the size that its lesson speaks of.
+# This times every rung of every step in one run, at the size that its lesson uses.
 .PHONY: bench-ladder
 bench-ladder: ## gpu: Time every rung at its lesson's size; write docs/results/ladder.csv
 	@[ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench-ladder needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
@@ -74,7 +75,7 @@ bench-ladder: ## gpu: Time every rung at its lesson's size; write docs/results/l
 	@for number in $(BENCH_STEPS); do build/gpu/bench/$$number docs/results/ladder.csv lesson || exit; done
 
 .PHONY: profile
-profile: ## gpu: Ask ncu what every kernel keeps busy; write the same places
+profile: ## gpu: Ask ncu what every kernel keeps busy; write results and the lessons' tables
 	@for number in $(CHOSEN_NUMBERS); do $(MAKE) --no-print-directory profile-$$number || exit; done
 
 profile-%: FORCE

@@ -3,8 +3,8 @@
 
 extern const struct step step_02;
 
-/* Squares, squares beside a power of two, and shapes that leave most of a large tile's processors
- * idle. */
+/* The shapes are squares, squares beside a power of two, and shapes that leave most processors
+ * without a large tile. */
 static const struct bench_shape shapes[] = {
     {"1024x1024x1024", {1024, 1024, 1024}},
     {"2048x2048x2048", {2048, 2048, 2048}},

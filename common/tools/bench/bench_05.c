@@ -3,8 +3,8 @@
 
 extern const struct step step_05;
 
-/* batch, heads, kv_heads, seq, seq_q, seq_kv, head_dim, causal. The last: one query and many keys,
- * as when a model writes its answer. */
+/* batch, heads, kv_heads, seq, seq_q, seq_kv, head_dim, causal. The last shape has one query and
+ * many keys, as when a model writes its answer. */
 static const struct bench_shape shapes[] = {
     {"B64 H32 N256 d64", {64, 32, 0, 256, 0, 0, 64, 0}},
     {"B32 H32 N512 d64", {32, 32, 0, 512, 0, 0, 64, 0}},

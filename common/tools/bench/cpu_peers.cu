@@ -1,5 +1,5 @@
 /*
- * Five small CUDA programs that every way to run kernels on a CPU can take: cpu_peers.py compiles
+ * Every way to run kernels on a CPU can take these five small CUDA programs. cpu_peers.py compiles
  * this file for the CPU backend and for HIP-CPU, hands its kernels to OpenCL, and compares the CPU
  * time.
  *
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-/* No barrier: one thread per element of C. */
+/* There is no barrier, and one thread per element of C. */
 __global__ void naive_matmul(const float *a, const float *b, float *c, int n)
 {
     int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
@@ -23,7 +23,7 @@ __global__ void naive_matmul(const float *a, const float *b, float *c, int n)
     c[row * n + col] = sum;
 }
 
-/* Two barriers per tile of 16 x 16. */
+/* There are two barriers per tile of 16 x 16. */
 __global__ void tiled_matmul(const float *a, const float *b, float *c, int n)
 {
     __shared__ float tile_a[16][16];
@@ -36,12 +36,13 @@ __global__ void tiled_matmul(const float *a, const float *b, float *c, int n)
         __syncthreads(); /* the tiles are complete */
         for (int k = 0; k < 16; k++)
             sum += tile_a[threadIdx.y][k] * tile_b[k][threadIdx.x];
-        __syncthreads(); /* and read: the next ones may come */
+        __syncthreads(); /* all threads have read: the next tiles may be loaded */
     }
     c[row * n + col] = sum;
 }
 
-/* Nine barriers and hardly any work between them: each block of 256 threads adds 256 numbers. */
+/* There are nine barriers and hardly any work between them: each block of 256 threads adds 256
+ * numbers. */
 __global__ void block_sums(const float *x, float *sums)
 {
     __shared__ float tree[256];
@@ -57,7 +58,7 @@ __global__ void block_sums(const float *x, float *sums)
         sums[blockIdx.x] = tree[0];
 }
 
-/* One barrier: 32 x 8 threads move a tile of 32 x 32. */
+/* There is one barrier: 32 x 8 threads move a tile of 32 x 32. */
 __global__ void transpose(const float *in, float *out, int n)
 {
     __shared__ float tile[32][33];
@@ -71,7 +72,7 @@ __global__ void transpose(const float *in, float *out, int n)
         out[(y + row) * n + x] = tile[threadIdx.x][threadIdx.y + row];
 }
 
-/* One block of 256 threads per row; two trees of nine barriers each. */
+/* Each row has one block of 256 threads, and two trees of nine barriers each. */
 __global__ void softmax(const float *in, float *out, int cols)
 {
     __shared__ float tree[256];
@@ -101,7 +102,7 @@ __global__ void softmax(const float *in, float *out, int cols)
         out[row + col] = expf(in[row + col] - most) / tree[0];
 }
 
-/* Device arrays of the largest program's size. */
+/* The device arrays have the largest program's size. */
 static float *a, *b, *c;
 static float *host_in, *host_out;
 
@@ -123,7 +124,7 @@ static void run(const char *program)
     }
 }
 
-/* What one element of the result should be. */
+/* Returns what one element of the result should be. */
 static double expected(const char *program, int i)
 {
     double sum = 0.0;
@@ -162,7 +163,7 @@ int main(int argc, char **argv)
     cudaMemcpy(a, host_in, bytes, cudaMemcpyHostToDevice);
     cudaMemcpy(b, host_in, bytes, cudaMemcpyHostToDevice);
 
-    run(program); /* memory and threads come into being here */
+    run(program); /* this first run creates memory and threads */
     clock_t begin = clock();
     for (int i = 0; i < runs; i++)
         run(program);

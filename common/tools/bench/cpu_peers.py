@@ -39,7 +39,7 @@ def compile_simt(check):
 
 
 def compile_hip(folder):
-    """The same file with HIP's names, as hipify would write it."""
+    """Returns the same file with HIP's names, as hipify would write it."""
     text = SOURCE.read_text()
     text = re.sub(r"(\w+)<<<(.*)>>>\((.*)\);", r"hipLaunchKernelGGL(\1, \2, 0, nullptr, \3);", text)
     text = text.replace("cuda_runtime.h", "hip/hip_runtime.h").replace("cuda", "hip")
@@ -52,7 +52,7 @@ def compile_hip(folder):
 
 
 def opencl_kernels():
-    """The kernels of SOURCE in OpenCL C."""
+    """Returns the kernels of SOURCE in OpenCL C."""
     text = "\n".join(re.findall(r"^__global__ .*?^}$", SOURCE.read_text(), re.M | re.S))
     text = re.sub(r"\b(const )?float \*", lambda found: "__global " + found[0], text)
     for cuda, opencl in {"__global__ void": "__kernel void", "__shared__": "__local",
@@ -65,7 +65,7 @@ def opencl_kernels():
 
 
 def run_opencl(name, runs):
-    """What a process of its own does: prints the CPU time of one run."""
+    """Runs in a process of its own, and prints the CPU time of one run."""
     import pyopencl  # not in the standard library: only this needs it
     context = pyopencl.Context([device for platform in pyopencl.get_platforms() for device in platform.get_devices()
                                 if "ortable" in platform.name][:1])

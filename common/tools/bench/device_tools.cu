@@ -5,7 +5,7 @@
 
 static const int THREADS = 256, BLOCKS = 4096;
 
-/* Sixty-four mixed bits of x: the finalizer of splitmix64 (Steele, Lea, Flood 2014). */
+/* Returns 64 mixed bits of x: the finalizer of splitmix64 (Steele, Lea, Flood 2014). */
 static __device__ uint64_t mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -13,7 +13,7 @@ static __device__ uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* Box and Muller's transform of two uniform numbers, one in (0, 1] and one in [0, 1). */
+/* Transforms two uniform numbers, one in (0, 1] and one in [0, 1), after Box and Muller. */
 static __device__ float normal(uint64_t seed, size_t index)
 {
     const uint64_t bits = mix(mix(seed) + 0x9e3779b97f4a7c15ull * (index + 1));

@@ -1,4 +1,4 @@
-/* What the benchmarks do on the device beside the kernels they time. */
+/* The benchmarks do this on the device, beside the kernels that they time. */
 #ifndef TESTS_BENCH_DEVICE_TOOLS_H
 #define TESTS_BENCH_DEVICE_TOOLS_H
 
@@ -16,7 +16,8 @@ extern "C" {
 cudaError_t fill_normal(void *data, enum tensor_type type, size_t count, uint64_t seed,
                         cudaStream_t stream);
 
-/* *relative = ||out - expected|| / ||expected||, NaN where an element is. Waits for the stream. */
+/* Sets *relative = ||out - expected|| / ||expected||, or NaN where an element is NaN. Waits for the
+ * stream. */
 cudaError_t relative_difference(const void *out, const void *expected, enum tensor_type type,
                                 size_t count, double *relative, cudaStream_t stream);
 

@@ -5,8 +5,8 @@
     common/tools/bench/ncu_profile.py --table STEP ...  the table only, from the CSV file that is there
     common/tools/bench/ncu_profile.py --check STEP ...  writes nothing; fails when a lesson's table is not what the CSV file says
 
-Of what a rung launches, the kernel that takes longest is shown. ncu runs it once for each group of counters, with the
-clock held at its base: shares are of the peak at that clock. Needs build/gpu/STEP.
+Of a rung's launches, the kernel that takes longest is shown. ncu runs it once for each group of counters, with the clock held at
+its base: shares are of the peak at that clock. Needs build/gpu/STEP.
 """
 import argparse
 import concurrent.futures
@@ -20,9 +20,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "docs/make"))
 import lessons  # noqa: E402
 
-JOBS = 8  # programs at a time; ncu lets only one of them use the counters, the others check their results on the CPU
+JOBS = 8  # programs at a time; ncu lets only one of them use the counters, while the others check their results on the CPU
 
-# Large enough to fill a GPU, small enough for the reference on the CPU.
+# The sizes are large enough to fill a GPU, and small enough for the reference on the CPU.
 SIZES = {
     "01": {"m": 1024, "n": 1024, "k": 1024},
     "02": {"m": 2048, "n": 2048, "k": 2048},
@@ -64,7 +64,7 @@ def run_ncu(step, rung):
 
 
 def longest_kernel(output):
-    """{metric: value} of the launch that took longest; empty when ncu measured nothing."""
+    """Returns {metric: value} for the launch that took longest; empty when ncu measured nothing."""
     lines = output.splitlines()
     header = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if header is None:
@@ -76,7 +76,7 @@ def longest_kernel(output):
             try:
                 launch[row["Metric Name"]] = float(row["Metric Value"].replace(",", ""))
             except ValueError:
-                pass  # a counter that this GPU lacks
+                pass  # this GPU lacks the counter
     return max(launches.values(), key=lambda launch: launch.get("gpu__time_duration.sum", 0.0))
 
 
@@ -104,7 +104,7 @@ def profile(step):
 def table(step):
     comments, rows = lessons.results(f"{step}_ncu.csv")
     shown = [name for name, (_, heading) in METRICS.items() if heading]
-    if all(float(row["tensor"] or 0.0) < 10.0 for row in rows):  # no products of matrices: stray counts
+    if all(float(row["tensor"] or 0.0) < 10.0 for row in rows):  # these counts are stray: there are no products of matrices
         shown.remove("tensor")
     text = lessons.paragraph(
         f"By ncu on one {comments['device'].split(',')[0]}, `make profile-{step[:2]}`, sizes "

@@ -1,4 +1,4 @@
-/* cuBLAS in single precision as a row of a table of matmul kernels. */
+/* cuBLAS in single precision is a row of a table of matmul kernels. */
 #include "peers.h"
 
 #include "harness/refusal.h"
@@ -6,7 +6,7 @@
 #include <cublas_v2.h>
 #include <stdio.h>
 
-/* made at the first call and kept, because creating one takes long */
+/* The handle is made at the first call and kept, because that takes long. */
 static cublasHandle_t handle;
 
 /* A row-major matrix is the transpose of a column-major one: the call computes Cᵀ = Bᵀ·Aᵀ. */
@@ -16,7 +16,8 @@ static cudaError_t cublas_matmul(const float *A, const float *B, float *C, int M
     const float one = 1.0f, zero = 0.0f;
     if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS)
         return refuse(cudaErrorNotSupported, "cuBLAS could not be started");
-    /* Explicit, though it is the default: products in single precision, no TF32. */
+    /* The mode is set although it is the default: products are in single precision, without
+     * TF32. */
     if (cublasSetMathMode(handle, CUBLAS_DEFAULT_MATH) != CUBLAS_STATUS_SUCCESS ||
         cublasSetStream(handle, stream) != CUBLAS_STATUS_SUCCESS ||
         cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, N, M, K, &one, B, N, A, K, &zero, C, N) !=

@@ -1,4 +1,4 @@
-/* cuDNN's softmax as a row of a table of softmax kernels. */
+/* cuDNN's softmax is a row of a table of softmax kernels. */
 #include "peers.h"
 
 #include "harness/refusal.h"

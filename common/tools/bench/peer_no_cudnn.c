@@ -1,4 +1,4 @@
-/* In place of peer_cudnn.c where cuDNN's header was not found: a row that says so. */
+/* This replaces peer_cudnn.c where cuDNN's header was not found: its row says so. */
 #include "peers.h"
 
 #include "harness/refusal.h"

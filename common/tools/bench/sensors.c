@@ -3,15 +3,15 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-/* From nvml.h, which is not always installed with the library. */
+/* These are from nvml.h, which is not always installed with the library. */
 enum { NVML_SUCCESS = 0, NVML_CLOCK_SM = 1 };
 
 typedef int nvml_init_fn(void);
 typedef int nvml_handle_fn(const char *pci_bus_id, void **device);
 typedef int nvml_driver_fn(char *version, unsigned length);
 
-/* A function from the library. C has no cast from an object's pointer to a function's, so it goes
- * by a copy. */
+/* Finds a function of the library. C has no cast from an object's pointer to a function's, so the
+ * pointer is copied. */
 #define FIND(function, library, name) (*(void **)(&(function)) = dlsym((library), (name)))
 
 void sensors_open(struct sensors *sensors, const char *pci_bus_id, char *driver, size_t driver_size)

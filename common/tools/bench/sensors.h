@@ -1,6 +1,6 @@
 /*
- * The device's clock and power while it works, read through NVML, the library behind nvidia-smi.
- * Only queries: nothing is ever set.
+ * This reads the device's clock and power while it works, through NVML, the library behind
+ * nvidia-smi. It only asks: nothing is ever set.
  */
 #ifndef TESTS_BENCH_SENSORS_H
 #define TESTS_BENCH_SENSORS_H
@@ -15,10 +15,10 @@ struct sensors {
 };
 
 struct reading {
-    double megahertz, watts; /* of the multiprocessors' clock; of the board. 0 where unknown */
+    double megahertz, watts; /* the multiprocessors' clock; the board's power; 0 where unknown */
 };
 
-/* pci_bus_id as from cudaDeviceGetPCIBusId(). Without NVML every reading is 0. */
+/* pci_bus_id is as from cudaDeviceGetPCIBusId(). Without NVML every reading is 0. */
 void sensors_open(struct sensors *sensors, const char *pci_bus_id, char *driver,
                   size_t driver_size);
 void sensors_close(struct sensors *sensors);

@@ -49,7 +49,7 @@ F32, F16, BF16 = 0, 1, 2  # enum tensor_type
 
 
 class Attention(ctypes.Structure):
-    """struct attention of common/problems/attention.h."""
+    """Mirrors struct attention of common/problems/attention.h."""
     _fields_ = [(name, ctypes.c_int) for name in ("batch", "heads", "kv_heads", "seq_q", "seq_kv", "head_dim")] + [
         ("causal", ctypes.c_bool), ("scale", ctypes.c_float), ("type", ctypes.c_int)] + [
         (name, ctypes.c_void_p) for name in ("Q", "K", "V", "O", "LSE", "workspace", "stream")]
@@ -60,7 +60,7 @@ class Refused(Exception):
 
 
 class Sensors:
-    """Clock and power through NVML, the library behind nvidia-smi; only queries."""
+    """Reads clock and power through NVML, the library behind nvidia-smi. It only asks."""
 
     def __init__(self, uuid):
         self.device = ctypes.c_void_p()
@@ -79,7 +79,7 @@ class Sensors:
         return version.value.decode()
 
     def read(self):
-        """(MHz, W); zeros where unknown."""
+        """Returns (MHz, W), with zeros where unknown."""
         if self.nvml is None:
             return 0, 0.0
         clock, power = ctypes.c_uint(0), ctypes.c_uint(0)
@@ -89,12 +89,12 @@ class Sensors:
 
 
 class Cell:
-    """One shape: its name, its work, its entrants' functions of no argument, and the output that ours write."""
+    """A cell is one shape: its name, its work, its entrants' functions without arguments, and the output that ours write."""
 
     def __init__(self, label, flops, moved, inputs, output):
         self.label, self.flops, self.moved, self.inputs, self.output = label, flops, moved, inputs, output
         self.entrants = []
-        self.workspace = None  # kept alive here, because the kernels get only its address
+        self.workspace = None  # referenced here, because the kernels get only its address
 
     def work(self):
         return self.flops or self.moved
@@ -109,7 +109,7 @@ def load(shared_object):
 
 
 def kernels_of(library, step):
-    """(name, row) of the step's kernels."""
+    """Returns (name, row) of the step's kernels."""
     found, index = [], 0
     while row := library.flashsteps_kernel(int(step), index):
         found.append((ctypes.cast(row, ctypes.POINTER(ctypes.c_char_p))[0].decode(), ctypes.c_void_p(row)))
@@ -126,7 +126,7 @@ def check(library, status):
 
 
 def add_copy(cell):
-    """A copy that reads and writes as many bytes as the problem must."""
+    """Returns a copy that reads and writes as many bytes as the problem must."""
     source = torch.randn(int(cell.moved) // 8, device="cuda")
     target = torch.empty_like(source)
     cell.entrants.append(("copy", "ceiling", lambda: target.copy_(source)))
@@ -163,7 +163,7 @@ def attention_peer(backend, query, key, value, causal):
 
 
 def xformers_flash3():
-    """FlashAttention-3 as xformers carries it. Only that library is loaded: the rest is bound to one PyTorch."""
+    """Loads FlashAttention-3 from xformers. Only that library is loaded: the rest is bound to one PyTorch."""
     found = importlib.util.find_spec("xformers")
     if found is None:
         raise ImportError("no xformers")
@@ -174,7 +174,7 @@ def xformers_flash3():
 
 
 def flash_peers():
-    """forward(query, key, value, causal=) of FlashAttention-3 and -4 by (name, element type), as far as they load; and
+    """Returns forward(query, key, value, causal=) of FlashAttention-3 and -4 by (name, element type), as far as they load, and
     the packages that they come from."""
     sources = [("flash3", torch.bfloat16, "fa3_fwd_interface", "fa3-fwd"),
                ("flash3", torch.float16, "flash_attn_interface", "flash-attn-3"),
@@ -197,7 +197,8 @@ def flash_peers():
 
 
 def flash_peer(forward, inputs, causal):
-    """Inputs as these kernels want them, [batch, seq, heads, head_dim]: the layout is theirs to choose, not timed."""
+    """The inputs have the layout that these kernels want, [batch, seq, heads, head_dim]. They may choose it, so it is not
+    timed."""
     def peer():
         out = forward(*inputs, causal=causal)
         return (out[0] if isinstance(out, (tuple, list)) else out).transpose(1, 2)
@@ -221,7 +222,7 @@ def attention_cell(library, step, stream, sizes, label, peers, element=None, fla
 
     kernels = kernels_of(library, step)
     if element == torch.bfloat16:
-        kernels = kernels[-1:]  # the others' speed in this type is their speed in half precision
+        kernels = kernels[-1:]  # the other kernels are as fast in this type as in half precision
     needs = [library.flashsteps_workspace(row, ctypes.byref(call)) for _, row in kernels]
     fits = [need for need in needs if need < torch.cuda.mem_get_info()[0] // 2]
     workspace = torch.empty(max(fits, default=0) + 256, device="cuda", dtype=torch.uint8)
@@ -273,12 +274,12 @@ class Race:
         self.flush = torch.empty(size, device="cuda", dtype=torch.uint8)
 
     def lap(self, run, runs=1, flush=True, lead=0):
-        """(ms a run, MHz, W) of `runs` runs, after `lead` untimed ones."""
+        """Returns (ms a run, MHz, W) of `runs` runs, after `lead` untimed ones."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         if flush:
             self.flush.zero_()
         if runs == 1:
-            torch.cuda._sleep(LEAD_CYCLES)  # so that the kernel is queued before the clock starts
+            torch.cuda._sleep(LEAD_CYCLES)  # the kernel is then queued before the clock starts
         for _ in range(lead):
             run()
         begin.record()
@@ -286,7 +287,7 @@ class Race:
             run()
         end.record()
         begin.synchronize()
-        clock, power = self.sensors.read()  # while the device works
+        clock, power = self.sensors.read()  # read while the device works
         end.synchronize()
         return begin.elapsed_time(end) / runs, clock, power
 
@@ -295,7 +296,7 @@ class Race:
         print(f"{cell.label:22} skipped    {name:24} {why}", flush=True)
 
     def qualify(self, cell):
-        """The entrants that are right and fast enough to be timed, each with its difference from the first peer."""
+        """Returns the entrants that are right and fast enough to be timed, each with its difference from the first peer."""
         limit = {torch.float16: 5e-3, torch.bfloat16: 2e-2}.get(cell.output.dtype, 1e-4)
         expected, fit = None, []
         for name, role, run in sorted(cell.entrants, key=lambda entrant: entrant[1] != "peer"):
@@ -305,12 +306,12 @@ class Race:
                 continue
             cell.output.fill_(float("nan"))
             try:
-                run()  # loads the kernel, and lets a library choose one
+                run()  # this loads the kernel, and lets a library choose one
                 milliseconds, _, _ = self.lap(run, flush=False)
                 result = run() if role == "peer" else cell.output
             except (Refused, RuntimeError) as error:
                 if role != "peer" and not isinstance(error, Refused):
-                    raise  # of a peer: a backend of PyTorch that does not support the shape
+                    raise  # a peer's: a backend of PyTorch does not support the shape
                 self.skip(cell, name, str(error).splitlines()[0])
                 continue
             self.rates[name] = cell.work() / milliseconds
@@ -319,7 +320,7 @@ class Race:
                 if expected is None:
                     expected = result.clone()
                 else:
-                    # In pieces, because a float copy of everything may not fit.
+                    # The comparison goes piece by piece, because a float copy of everything may not fit.
                     pairs = zip(result.flatten().split(1 << 26), expected.flatten().split(1 << 26))
                     sums = [((a.float() - b.float()).square().sum(dtype=torch.float64).item(),
                              b.float().square().sum(dtype=torch.float64).item()) for a, b in pairs]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Kernels with one planted fault each, and the proof that the harness catches every one.
+"""Plants one fault in each kernel, and proves that the harness catches every one.
 
   broken.py test [NAME ...]   build each fault, run it, and compare what caught it with what its file says
   broken.py show NAME         build one fault and print what each detector says of it
@@ -36,13 +36,13 @@ BUILDS = ("cpu", "check")
 ORDERS = ("inorder", "reversed", "random:7")
 TIMEOUT_SECONDS = 120
 
-# What catches a fault. The first four are the harness's (common/harness/check.h), in every build. The next come out of the CPU
-# backend's reports; a report is known by how it begins. "order" is a kernel that passes in one order of threads and
-# blocks and fails in another; "counters" is the suite of the step's tests that compares counts with formulas, "overlap" is
-# tests/steps/overlap.py; both are asked only where a fault is said to be theirs.
+# These detectors catch faults. The first four are the harness's (common/harness/trial.h), in every build. The next come from the
+# CPU backend's reports; a report is known by how it begins. "order" means that a kernel passes in one order of threads and blocks
+# and fails in another. "counters" is the suite of the step's tests that compares counts with formulas, and "overlap" is
+# tests/steps/overlap.py; both run only for faults that are said to be theirs.
 DETECTORS = ("comparison", "guard", "poison", "inputs", "race", "bounds", "barrier", "uninitialised", "asynchronous", "unfinished",
              "order", "counters", "overlap")
-EQUIVALENT = "equivalent"  # no fault after all: the file says why nothing can catch it, and nothing may
+EQUIVALENT = "equivalent"  # this is no fault after all: the file says why nothing can catch it, and nothing may
 REPORTS = (
     ("race", r"race on |shared memory without a proxy fence|shared memory of another block|cluster_store\(\)"),
     ("uninitialised", r"uninitialised (?:shared|global) memory"),
@@ -53,14 +53,15 @@ REPORTS = (
     ("unfinished", r"block \(\d+,\d+,\d+\) ended while"),
 )
 
-# What threads wait at, for each other or for copies and products, and the fences before these. Each one in a kernel must have
-# a fault that removes it.
+# Threads wait at these, for each other or for copies and products; fences precede them. Each one in a kernel must have a fault
+# that removes it.
 BARRIER = re.compile(r"__syncthreads\(\)|__syncwarp\(\)|\bgrid\.sync\(\)|\bcluster_wait\(\)|__threadfence\(\)|"
                      r"\b(?:cp_async_wait|wgmma_wait|tma_store_wait|tma_store_wait_read)<[^>]*>\(\)|"
                      r"\b(?:wgmma|mbarrier_init)_fence\(\)|"
                      r"\b(?:mbarrier_wait|named_barrier_sync|async_proxy_fence)\([^;]*\)")
 
-# A test that keeps an index inside: a comparison with a size, or the smaller of a tile's and what is left. Those too.
+# These tests keep an index inside: a comparison with a size, or the smaller of a tile's size and what is left. Each must also
+# have a fault.
 SIZES = ("M N K d rows cols keys queries chunks elements head q_rows head_rows rows_left tile_rows seq_q seq_kv head_dim "
          "end end_key visible columns").replace(" ", "|")
 BOUND = re.compile(rf"[\w\])]+ (?:<|>=) (?:\w+\.)?(?:{SIZES})\b(?! \+)|\binside > \d|"
@@ -68,15 +69,15 @@ BOUND = re.compile(rf"[\w\])]+ (?:<|>=) (?:\w+\.)?(?:{SIZES})\b(?! \+)|\binside 
 
 
 class Broken(Exception):
-    """A fault file that cannot be used, or a fault that does not build."""
+    """A fault file cannot be used, or a fault does not build."""
 
 
 @dataclasses.dataclass
 class Fault:
-    """An edit of a kernel, or of a file that it includes, and what must catch it."""
+    """A fault is an edit of a kernel, or of a file that it includes, and what must catch it."""
 
     name: str
-    file: str  # what the edits change
+    file: str  # the file that the edits change
     compiled: str  # the kernel's source, unless it is `file`
     edits: list  # (file, search text, replacement)
     kernel: str = ""
@@ -86,7 +87,7 @@ class Fault:
     runs: list = dataclasses.field(default_factory=list)
     exercise: int = 0
     symptom: str = ""
-    learners: bool = False  # its copies are a learner's to repair, and nothing here makes them anew
+    learners: bool = False  # the copies are a learner's to repair, and nothing here makes them anew
 
     step = property(lambda self: self.compiled.split("/")[0])
 
@@ -94,12 +95,12 @@ class Fault:
         return search(self, file, text, source)
 
     def directory(self):
-        """Where its copies are."""
+        """Returns where the fault's copies are."""
         return WORK / f"{self.exercise:02}" if self.learners else OUT / self.name
 
 
 def kernel_source(kernel):
-    """The file of a kernel, or None where it is in a step that a copy of some of the steps has left out."""
+    """Returns the file of a kernel, or None where a copy of some of the steps leaves out the kernel's step."""
     sources = [source for source in of_steps(f"*_{kernel}.cu") if re.fullmatch(rf"\d+_{kernel}", source.stem)]
     if len(sources) > 1:
         raise Broken(f"{kernel}: there are {len(sources)} kernels of this name")
@@ -107,7 +108,7 @@ def kernel_source(kernel):
 
 
 def faults_in(kernel, part, usual):
-    """One fault, in each kernel that has it: README.md describes a file of faults. `usual` has the options of each kernel."""
+    """Returns one fault in each kernel that has it. README.md describes the file; `usual` has the options of each kernel."""
     first, *lines = part.rstrip("\n").split("\n")
     match = re.fullmatch(r"([\w-]+), (\w+)( only)?: (.+)", first)
     if not match or match[2] not in (*DETECTORS, EQUIVALENT):
@@ -135,7 +136,8 @@ def faults_in(kernel, part, usual):
 
 
 def search(fault, file, text, source):
-    """Where in the source the text lies that an edit replaces, (begin, end): its tokens, however formatted or commented."""
+    """Returns the place in the source of the text that an edit replaces, (begin, end). Only its tokens must match, however they
+    are formatted or commented."""
     pattern = r"\s*".join(map(re.escape, TOKEN.findall(without_comments(text))))
     found = list(re.finditer(pattern, without_comments(source)))
     if len(found) != 1:
@@ -170,7 +172,7 @@ def run_tool(what, command):
 
 
 def planted(fault, file):
-    """A file's text with the fault in it."""
+    """Returns a file's text with the fault in it."""
     source = (ROOT / file).read_text(encoding="utf-8")
     for edited, text, replacement in fault.edits:
         if edited == file:
@@ -181,8 +183,8 @@ def planted(fault, file):
 
 def copy_sources(fault, keep=False):
     """
-    The step's sources with the fault in them, below the fault's own directory; where it changes a header of common/, those of
-    the same folder. With `keep` what is there already stays.
+    Copies the step's sources with the fault in them below the fault's own directory, and, where it changes a header of common/,
+    the files of the same folder. With `keep` what is there already stays.
     """
     directory = fault.directory()
     if not keep:
@@ -197,7 +199,7 @@ def copy_sources(fault, keep=False):
 
 
 def compile_source(fault, backend, source, target, optimise="-O0", warnings=("-w",)):
-    """One source, .cu or .c, against the headers with the fault in them. Most are compiled once and run for a moment: -O0."""
+    """Compiles one source, .cu or .c, with the faulty headers. Most are compiled once and run for a moment: -O0."""
     directory = fault.directory()
     compiler = ["common/simt/simtcc", "--check" if backend == "check" else optimise]
     if source.suffix == ".c":  # the step's table
@@ -212,11 +214,11 @@ def link(fault, backend, objects, program, libraries=()):
 
 
 def build(fault, backend):
-    """The step's program with the broken kernel in the place of the sound one."""
+    """Builds the step's program with the broken kernel in place of the sound one."""
     directory = fault.directory()
     target = directory / f"{backend}.o"
     program = directory / f"{backend}_{fault.step}"
-    for old in (target, program):  # what was built before must not be taken for this
+    for old in (target, program):  # an older build must not be taken for this one
         old.unlink(missing_ok=True)
     compile_source(fault, backend, directory / fault.compiled, target)
     sources = {str(path.relative_to(ROOT)) for pattern in ("*.c", "*.cu") for path in of_steps(pattern, fault.step)}
@@ -226,18 +228,18 @@ def build(fault, backend):
 
 
 def link_test(fault, backend, test, made, program):
-    """A test program of the step with the objects `made`, {source: object}, in the place of the sound ones."""
+    """Links a test program of the step with the objects `made`, {source: object}, in place of the sound ones."""
     of_step = [*of_steps("*.cu", fault.step), *of_steps("*_step.c", fault.step), *ROOT.glob(f"tests/steps/tiles_{fault.step[:2]}.cu")]
     sources = [f"tests/steps/{test}.c", "tests/support/ladder.c", *(str(path.relative_to(ROOT)) for path in of_step)]
     objects = ROOT / "build" / backend / "obj"
     link(fault, backend, [made.get(source, objects / f"{source}.o") for source in sources], program, ["-lcriterion"])
 
 
-explanations = collections.defaultdict(set)  # of wrong values: what was said of a fault's (common/harness/explain.h), by its folder
+explanations = collections.defaultdict(set)  # what was said of wrong values (common/harness/explain.h), by the fault's folder
 
 
 def run(program, kernel, sizes, order):
-    """(what caught it or None, why) of one run of one kernel."""
+    """Returns (what caught it or None, why) for one run of one kernel."""
     environment = dict(os.environ, SIMT_ORDER=order, SIMT_WORKERS="1")
     command = [str(program), "--kernel", kernel, "--repeat", "1", "--json", *sizes.split()]
     try:
@@ -258,7 +260,7 @@ def run(program, kernel, sizes, order):
         return row["check"], row["reason"]
     if row["detector"] != "launch":
         return row["detector"], row["reason"]
-    report = row["reason"].partition(": ")[2] or row["reason"]  # a launch after the one that failed takes the report away
+    report = row["reason"].partition(": ")[2] or row["reason"]  # a later launch than the one that failed takes the report away
     for detector, pattern in REPORTS:
         if re.match(pattern, report):
             return detector, report
@@ -266,7 +268,8 @@ def run(program, kernel, sizes, order):
 
 
 def miscounts(fault):
-    """What the step's counters suite says of the broken kernel, which the checked build has just compiled; None when it passes."""
+    """Returns what the step's counters suite says of the broken kernel, which the checked build has just compiled; None when it
+    passes."""
     program = fault.directory() / f"test_{fault.step[:2]}"
     link_test(fault, "check", program.name, {fault.compiled: fault.directory() / "check.o"}, program)
     result = subprocess.run([str(program), "--filter", "counters/*", "--short-filename"], capture_output=True, text=True,
@@ -276,7 +279,7 @@ def miscounts(fault):
 
 
 def waits_idly(program, kernel):
-    """What tests/steps/overlap.py says of a kernel of a program in the checked build; None when it passes."""
+    """Returns what tests/steps/overlap.py says of a kernel of a program in the checked build; None when it passes."""
     result = subprocess.run([sys.executable, "tests/steps/overlap.py", "--kernel", kernel, str(program)], capture_output=True,
                             text=True, cwd=ROOT, check=False)
     return " ".join((result.stdout + result.stderr[-300:]).splitlines()[1:]) if result.returncode else None
@@ -284,9 +287,9 @@ def waits_idly(program, kernel):
 
 def judge(program, kernel, sizes, enough=None):
     """
-    What catches a kernel at one size: {detector: why}. A report of the backend stands, in whichever order it came up, and where
-    that one is `enough` no other is looked for. What the harness finds in every order is the harness's find; what it finds in
-    some only, it owes to the order.
+    Returns what catches a kernel at one size, {detector: why}. A report of the backend counts in whichever order it came up, and
+    when it is `enough`, nothing else is looked for. A finding of the harness in every order is the harness's; one in only some
+    orders is the order's.
     """
     outcomes, found = [], {}
     for order in ORDERS:
@@ -307,9 +310,9 @@ def judge(program, kernel, sizes, enough=None):
 
 def examine(fault):
     """
-    {detector: why} over all sizes of a fault. Other detectors matter only where the file says that there are none ("only"). The
-    checked build comes first. If it reports nothing, the fast build would do the same; if it does, the harness may find more in
-    the fast build, because nothing stops the kernel there.
+    Returns {detector: why} over all sizes of a fault. Other detectors matter only where the file says that there are none
+    ("only"). The checked build comes first. If it reports nothing, the fast build would do the same. If it does, the harness may
+    find more in the fast build, because nothing stops the kernel there.
     """
     found = {}
     enough = None if fault.only else fault.detector
@@ -338,7 +341,7 @@ def examine(fault):
 
 
 def without_loops(source):
-    """The source with the heads of its for loops blanked: where a loop ends is a matter of its own."""
+    """Returns the source with the heads of its for loops blanked, because where a loop ends is a different question."""
     text = list(source)
     for match in re.finditer(r"\bfor \(", source):
         head = slice(match.end(), behind(source, match.end()))
@@ -347,7 +350,7 @@ def without_loops(source):
 
 
 def forgotten(faults, pattern):
-    """Barriers, or tests of bounds, that no fault removes from the kernels."""
+    """Returns barriers, or tests of bounds, that no fault removes from the kernels."""
     removed = set()
     for fault in faults:
         for file, text, replacement in fault.edits:
@@ -367,7 +370,7 @@ def forgotten(faults, pattern):
 
 
 def test_fault(fault):
-    """(what is wrong with the harness or None, what caught the fault)."""
+    """Returns (what is wrong with the harness or None, what caught the fault)."""
     try:
         found = examine(fault)
     except Broken as error:
@@ -387,7 +390,7 @@ def test_fault(fault):
 
 
 def test_control(key):
-    """The sound kernel at a fault's sizes: None, or what is said against it."""
+    """Runs the sound kernel at a fault's sizes. Returns None, or what is wrong with it."""
     step, kernel, sizes = key
     for backend in BUILDS:
         found = judge(ROOT / "build" / backend / step, kernel, sizes)
@@ -454,8 +457,8 @@ def test(names):
 
 def show(names):
     """
-    Builds one broken kernel and prints what is said of it. An exercise is the learner's: it is made once, what was repaired
-    stays, and what is wrong is not told before CAUSE=1 asks for it.
+    Builds one broken kernel and prints what is said of it. An exercise belongs to the learner: it is made once, repairs stay, and
+    the cause is not told before CAUSE=1 asks for it.
     """
     if len(names) != 1:
         raise Broken("which one? make broken KERNEL=3, say; `make broken-list` prints what there is")

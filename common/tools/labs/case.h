@@ -1,10 +1,10 @@
 /*
- * What grader and graded program say to each other: one file with a request, one with the answer.
+ * Grader and graded program exchange two files: one with a request, one with the answer.
  *
- * Both begin with their struct; behind it, from `image[t]` on, lies everything that one device
- * buffer holds, guard zones included. The graded program copies images to the device, forgets the
- * request, runs one kernel, copies the images back, and knows nothing else: what the result should
- * be, which seed the inputs came from and what the guards should hold is judge.c's.
+ * Both begin with their struct. Behind it, from `image[t]` on, is everything that one device buffer
+ * holds, guard zones included. The graded program copies images to the device, forgets the request,
+ * runs one kernel, and copies the images back. It knows nothing else: only judge.c knows what the
+ * result should be, which seed the inputs came from, and what the guards should hold.
  */
 #ifndef LABS_CASE_H
 #define LABS_CASE_H
@@ -23,24 +23,26 @@ struct lab_request {
     long long magic;
     char kernel[64]; /* the name of a row of the step's table */
     long long sizes[MAX_SIZES];
-    /* of the launcher, all before the first kernel runs; the last one's outputs count */
+    /* The launcher is called this often, before the first kernel runs. The last call's outputs
+     * count. */
     long long calls;
     long long laps; /* timed runs after them, 0 for none; the last one's outputs count */
-    /* of threads and blocks, as tests/support/ladder.h has it; empty for the default */
+    /* This is the order of threads and blocks, as in tests/support/ladder.h; empty for the
+     * default. */
     char order[32];
-    long long output[LAB_IMAGES]; /* true for what the kernel is to write */
-    size_t data[LAB_IMAGES];  /* where in its image a buffer begins, behind the guard in front */
-    size_t bytes[LAB_IMAGES]; /* of the buffer; of the workspace, the most there is */
-    /* in the file; 0 bytes for a buffer that there is not */
+    long long output[LAB_IMAGES]; /* true for what the kernel must write */
+    size_t data[LAB_IMAGES];      /* where in its image a buffer begins, behind the front guard */
+    size_t bytes[LAB_IMAGES];     /* the size of the buffer; of the workspace, the most there is */
+    /* These are places in the file; a buffer that does not exist has 0 bytes. */
     size_t image[LAB_IMAGES], image_bytes[LAB_IMAGES];
-    size_t total; /* bytes of the file */
+    size_t total; /* the size of the file */
 };
 
 enum lab_end {
-    LAB_CRASHED, /* what the file holds at first: no answer was written */
+    LAB_CRASHED, /* the file's first contents: no answer was written */
     LAB_RAN,
     LAB_LAUNCHER_ERROR, /* the launcher itself returned an error */
-    LAB_KERNEL_ERROR,   /* a launch failed, or a kernel did not end well */
+    LAB_KERNEL_ERROR,   /* a launch or a kernel failed */
     LAB_SKIPPED,        /* the launcher says that the device is too old */
     LAB_NO_DEVICE,
     LAB_WORKSPACE_TOO_LARGE,
@@ -49,8 +51,8 @@ enum lab_end {
     LAB_ENDS
 };
 
-/* All of it comes from a process that a submission shares: judge.c believes none of it beyond what
- * it can check. */
+/* All of it comes from a process that a submission shares. judge.c believes only what it can
+ * check. */
 struct lab_answer {
     long long magic;
     long long end;    /* enum lab_end */

@@ -1,8 +1,9 @@
 /*
- * Between launchers and the device. A launcher starts kernels and does not wait for them, so on the
- * CPU deferred_launches_cpu.cpp keeps what it starts and runs it when all launchers have returned:
- * host code never runs after a kernel, and nothing that a kernel leaves behind can reach it. On a
- * GPU launches are asynchronous anyhow; deferred_launches_gpu.c has nothing to do.
+ * This stands between launchers and the device. A launcher starts kernels and does not wait for
+ * them. So on the CPU deferred_launches_cpu.cpp keeps what it starts and runs it when all launchers
+ * have returned: host code never runs after a kernel, and nothing that a kernel leaves behind can
+ * reach it. On a GPU launches are asynchronous anyhow, and deferred_launches_gpu.c has nothing to
+ * do.
  */
 #ifndef LABS_DEFERRED_LAUNCHES_H
 #define LABS_DEFERRED_LAUNCHES_H
@@ -13,12 +14,12 @@
 extern "C" {
 #endif
 
-/* From here on launches and cudaMemsetAsync are deferred. */
+/* Defers launches and cudaMemsetAsync from here on. */
 void defer_launches(void);
 
 /*
- * Runs them in their order, up to the first that fails, whose error it returns. *strays is how many
- * were not for `stream`.
+ * Runs the deferred work in its order, up to the first that fails, and returns that error. *strays
+ * counts what was not for `stream`.
  */
 cudaError_t run_deferred(cudaStream_t stream, int *strays);
 

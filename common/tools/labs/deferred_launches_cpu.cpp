@@ -5,7 +5,7 @@
 #include <vector>
 
 struct Deferred {
-    struct simt_launch launch; /* without a function: a memset */
+    struct simt_launch launch; /* without a function it is a memset */
     void *pointer;
     int value;
     size_t bytes;
@@ -15,7 +15,7 @@ struct Deferred {
 static std::vector<Deferred> deferred;
 static bool deferring;
 
-/* More than any kernel of the project starts for a problem. */
+/* No kernel of the project starts as many for a problem. */
 static const size_t most = 100000;
 
 extern "C" void defer_launches(void)
@@ -31,7 +31,7 @@ extern "C" cudaError_t __wrap_simt_run(const struct simt_launch *launch)
         return __real_simt_run(launch);
     if (deferred.size() == most)
         return cudaErrorLaunchOutOfResources;
-    const size_t alignment = 256; /* of tensor maps, and of whatever else is passed by value */
+    const size_t alignment = 256; /* for tensor maps, and whatever else is passed by value */
     void *arguments = aligned_alloc(alignment, launch->argument_bytes + alignment -
                                                    launch->argument_bytes % alignment);
     memcpy(arguments, launch->arguments, launch->argument_bytes);

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as tree
 
 
 def plain(text):
-    """Without what XML 1.0 cannot hold."""
+    """Removes what XML 1.0 cannot hold."""
     return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd]", "?", text)
 
 
@@ -70,7 +70,7 @@ def autolab(results):
 
 
 def classroom50(results):
-    """The runner's environment says whose submission it is; outside of it placeholders stand in."""
+    """Returns what the runner's environment says of the submission's owner, or outside a runner a placeholder."""
     def given(name, otherwise):
         return os.environ.get(name) or otherwise
 

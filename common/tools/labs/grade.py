@@ -43,13 +43,13 @@ import workshop
 from sandbox import Limits, Unable
 from workshop import NotBuilt, Refused
 
-SECONDS = 600  # for a whole grading; a run of a kernel has a 60th of it, at most 10, of processor time
+SECONDS = 600  # for a whole grading; a run of a kernel gets a 60th of it, at most 10, of processor time
 RUN_MEGABYTES, RUN_THREADS = 4096, 1024  # a cooperative launch has a thread for each block
-ROUNDS, LAPS = 5, 10  # of a timing: student and reference in turns; a few laps more, so that none is known as the last
-# What an atomic operation counts as where traffic is limited: a whole sector.
+ROUNDS, LAPS = 5, 10  # a timing alternates student and reference; it adds a few laps, so that none is known as the last
+# Where traffic is limited, an atomic operation counts as a whole sector.
 ATOMIC = {f"global_{kind}{unit}": number for kind in ("load", "store") for unit, number in (("s", 1), ("_bytes", 32), ("_sectors", 1))}
 KINDS = ("normal", "uniform", "large", "ascending", "descending", "outliers", "constant")
-# A problem's sizes in common/'s order, and those that follow others where they are not given.
+# These are a problem's sizes in common/'s order, and those that follow others where they are not given.
 ATTENTION = "batch heads kv_heads seq seq_q seq_kv head_dim causal"
 SIZES = {"matmul": "m n k", "softmax": "rows cols", "attention": ATTENTION, "attention_f16": ATTENTION}
 SAME = {"kv_heads": "heads", "seq_q": "seq", "seq_kv": "seq"}
@@ -76,7 +76,7 @@ OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mu
 
 
 def formula(text, names):
-    """The value of an arithmetic formula over sizes: + - * / // and ceil(a / b), min, max."""
+    """Returns the value of an arithmetic formula over sizes: + - * / // and ceil(a / b), min, max."""
     def value(node):
         if isinstance(node, ast.Expression):
             return value(node.body)
@@ -93,11 +93,11 @@ def formula(text, names):
 
 
 class Case:
-    """Sizes and inputs that nobody outside this process knows, drawn as an entry of lab.json says."""
+    """A case has sizes and inputs that nobody outside this process knows, drawn as an entry of lab.json says."""
 
     def __init__(self, lab, entry, chance, kinds=("normal",)):
         self.lab, self.name, self.weight = lab, entry.get("name", "a hidden case"), entry.get("weight", 1)
-        # False for what needs no input: right answers to it, or to constant ones, alone earn nothing.
+        # False marks a case that needs no input: right answers to it, or to constant inputs, earn nothing by themselves.
         self.alone = entry.get("alone", True)
         self.sizes = {name: drawn(entry.get(name, 0), chance, lab["knobs"]) for name in SIZES[lab["problem"]].split()}
         for name in SAME.keys() & self.sizes:
@@ -117,7 +117,7 @@ class Case:
 
 
 def drawn(allowed, chance, knobs):
-    """A number; a formula over knobs; one of [first, last] or, in steps, [first, last, step]; one of {"one_of": [...]}."""
+    """Draws from a number; a formula over knobs; [first, last] or, in steps, [first, last, step]; or {"one_of": [...]}."""
     if isinstance(allowed, str):
         return int(formula(allowed, knobs))
     if isinstance(allowed, dict):
@@ -128,7 +128,7 @@ def drawn(allowed, chance, knobs):
 
 
 class Judge:
-    """The process that knows references; this one talks to it in lines."""
+    """Talks in lines to the process that knows the references."""
 
     def __init__(self, base):
         self.process = subprocess.Popen([str(base / "labs/judge")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -154,7 +154,7 @@ class Judge:
 
 
 class Grading:
-    """One submission. `check_symbols` and `mode` (of the sandbox) are for tests of one line of defence by itself."""
+    """Grades one submission. `check_symbols` and `mode` (of the sandbox) let tests try one line of defence by itself."""
 
     def __init__(self, step, submission, seed=None, kernel=None, check_symbols=True, mode=None):
         self.lab = load_lab(step)
@@ -190,11 +190,11 @@ class Grading:
                 self.not_taken[name] = f"{name} is not a regular file of at most {LIMIT} bytes"
 
     def read(self, step, name):
-        """A regular file of the submission, whatever it holds; no link leads out of it."""
+        """Returns a regular file of the submission, whatever it holds. No link leads out of the submission."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         top = os.open(self.submission, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            # In the step's folder or not, and in its ladder's or, as handed in by upload, without.
+            # The file may be in the step's folder or not, and in its ladder's folder or, after an upload, not.
             for way in (pathlib.Path(*folders) for folders in ((step, name), (name,), (step, pathlib.Path(name).name), (pathlib.Path(name).name,))):
                 try:
                     folder = os.dup(top)
@@ -215,18 +215,19 @@ class Grading:
         raise FileNotFoundError
 
     def files_of(self, kernel):
-        """The kernel's file, and the step's others that are no kernel's."""
+        """Returns the kernel's file, and the step's other files that are no kernel's."""
         return [kernel["file"], *sorted(self.sources() - self.kernel_files())]
 
     def sources(self):
         return {name for name in workshop.files_of_ladders(self.folder / "source" / self.lab["step"]) if name.endswith(".cu")}
 
     def kernel_files(self):
-        """The files of the step's rungs; also of those that lab.json hands out as they are."""
+        """Returns the files of the step's rungs, including those that lab.json hands out finished."""
         return {row["file"] for row in facts.kernels().values() if row["step"] == self.lab["step"]}
 
     def build(self, kernel):
-        """This kernel's runners, run.cpu and run.check: of the submission's other kernels they hold those it calls."""
+        """Builds this kernel's runners, run.cpu and run.check. Of the submission's other kernels they hold those that it
+        calls."""
         step = self.lab["step"]
         others = sorted(self.sources() & self.kernel_files() - {kernel["file"]})
         for build in workshop.BUILDS:
@@ -256,11 +257,11 @@ class Grading:
     # Running
 
     def left(self):
-        """Seconds that this kernel still has."""
+        """Returns the seconds that this kernel still has."""
         return max(self.kernel_deadline - time.monotonic(), 0)
 
     def run(self, case, kernel, build, order="-", calls=1, laps=0):
-        """The judge's verdict on one run of one kernel in a process of its own. build: cpu, check, gpu, reference."""
+        """Returns the judge's verdict on one run of one kernel in its own process. build: cpu, check, gpu, reference."""
         request, answer = self.secret / "request", self.secret / "answer"
         if self.prepared is not case:
             self.judge.require(case.line)
@@ -268,7 +269,8 @@ class Grading:
         workspace = int(formula(kernel.get("workspace", 0), case.sizes))
         size = self.judge.require(f"request {kernel['name']} {order} {workspace} {calls} {laps} "
                                   f"{request}")["bytes"]
-        # What hangs uses its processor time up; by the clock even a good kernel may be slow where many are graded at once.
+        # A kernel that hangs uses up its processor time. By the clock even a good kernel may be slow where many are graded at
+        # once.
         limits = Limits(self.run_seconds, self.left() / 2, RUN_MEGABYTES, size + 4096, RUN_THREADS)
         answer.unlink(missing_ok=True)
         on_device, runner = build in ("gpu", "reference"), str(self.runner(kernel, build))
@@ -295,8 +297,8 @@ class Grading:
 
     def tests_of(self, kernel):
         """
-        (kind, points, function) for every test that lab.json names. Speed is measured on a GPU only; elsewhere its
-        points go to correctness, so that a full score can be had everywhere.
+        Returns (kind, points, function) for every test that lab.json names. Speed is measured only on a GPU. Elsewhere its points
+        go to correctness, so that a full score is possible everywhere.
         """
         speed = kernel.get("speed", {}).get("points", 0)
         yield "correctness", kernel["correctness"] + (0 if self.on_gpu else speed), self.test_correctness
@@ -316,7 +318,7 @@ class Grading:
         return verdict["what"]
 
     def small_of(self, kernel):
-        """Sizes for the checked build: the lab's, or the kernel's own."""
+        """Returns sizes for the checked build: the lab's, or the kernel's own."""
         return Case(self.lab, kernel.get("small", self.lab["small"]), self.chance)
 
     def test_correctness(self, kernel, points):
@@ -324,9 +326,9 @@ class Grading:
 
     def test_cases(self, kernel, points, entries):
         """
-        Every hidden case earns its share. Before them one run in the checked build, which counts what kernels load and
-        store: nothing is earned where they did not, or where it could not be counted. Of the first case two calls are
-        made, and the second one is judged.
+        Every hidden case earns its share. Before them, one run in the checked build counts what kernels load and store. Nothing
+        is earned where they did not load and store, or where that could not be counted. The first case makes two calls, and the
+        second one is judged.
         """
         small = self.small_of(kernel)
         verdict = self.run(small, kernel, "check")
@@ -361,7 +363,7 @@ class Grading:
         if verdict["verdict"] != "pass":
             return "failed", self.told(verdict, case), 0
         most, counted = formula(counter["at_most"], {**self.lab["knobs"], **case.sizes}), verdict["counters"][counter["counter"]]
-        # An atomic operation reads and writes as well: it saves no traffic.
+        # An atomic operation also reads and writes, so it saves no traffic.
         counted += verdict["counters"]["atomics"] * ATOMIC.get(counter["counter"], 0)
         reason = f"{counter['counter']} may be at most {counter['at_most']}"
         if self.full:
@@ -371,7 +373,7 @@ class Grading:
         return "passed" if counted <= most else "failed", reason, counter["points"] if counted <= most else 0
 
     def test_speed(self, kernel, points):
-        """Student's and reference's runners in turns on the same inputs; the medians' ratio on a sliding scale."""
+        """Runs student's and reference's runners in turns on the same inputs. The medians' ratio gives the points."""
         self.build_for_gpu(kernel)
         speed = kernel["speed"]
         case = Case(self.lab, speed["sizes"], self.chance)
@@ -392,7 +394,7 @@ class Grading:
                 f"all points at {speed['full']}", int(share * points))
 
     def build_for_gpu(self, kernel):
-        """run.gpu of the submission's file, run.reference of the project's own."""
+        """Builds run.gpu from the submission's file, and run.reference from the project's own."""
         step, files = self.lab["step"], self.files_of(kernel)
         self.shop.build_for_gpu(self.box, self.folder, step, files, self.runner(kernel, "gpu"), self.left() / 2)
         solution = self.secret / "solution"
@@ -402,7 +404,7 @@ class Grading:
         shutil.move(self.secret / "run", self.runner(kernel, "reference"))
 
     def grade_kernel(self, kernel):
-        """Its outcomes. Whatever it does costs its own points and its own time."""
+        """Returns the kernel's outcomes. Whatever it does costs only its own points and its own time."""
         problem, status = None, "ungraded"
         try:
             self.build(kernel)
@@ -428,7 +430,7 @@ class Grading:
                     self.outcome(kernel["name"], kind, points, "ungraded", reason)
 
     def grade(self):
-        """The results, whatever happens. Call it from the main thread: the deadline is a signal."""
+        """Returns the results, whatever happens. Call it from the main thread: the deadline is a signal."""
         begin, unable, judge = time.monotonic(), False, None
 
         def late(number, frame):
@@ -479,7 +481,7 @@ def how_it_ended(status):
 
 def hide():
     os.umask(0o022)
-    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: nobody of the same user may look into this process
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: no process of the same user may look into this one
 
 
 def write_leaderboard(path, submission, results):
@@ -503,7 +505,7 @@ def main(arguments):
         return 2
     try:
         results = grading.grade()
-    except Exception as problem:  # a results file is owed even where this program is wrong
+    except Exception as problem:  # a results file is due even where this program is wrong
         grading.all_else_ungraded(f"the grader failed: {problem}"[:600])
         results = grading.results(unable=True, seconds=0.0)
     text = formats.FORMATS[form](results)

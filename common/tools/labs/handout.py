@@ -3,11 +3,10 @@
 
     common/tools/labs/handout.py STEP DIRECTORY        STEP is 01 .. 06 or all; DIRECTORY must not exist yet
 
-The functions that a step's lab.json names under "stubs" lose their bodies, of which a hint stays, or are left out where
-there is no hint: the workspace that `make learn` makes, too, of kernels that compile, do nothing and fail their tests. A
-handout is this workspace, packed with what it needs to be built, run, tested, graded and learnt with. Answers in the
-lessons, `<details> ... </details>`, are left out. LAB_VARIANT chooses among the values of lab.json's knobs, which the
-folder's README then tells.
+The functions that a step's lab.json names under "stubs" lose their bodies and keep a hint; a function without a hint is left out.
+The kernels of this workspace compile, do nothing and fail their tests; `make learn` makes the same one. A handout is this
+workspace, packed with what it needs to be built, run, tested, graded and learnt with. Answers in the lessons, `<details> ...
+</details>`, are left out. LAB_VARIANT chooses among the values of lab.json's knobs, and the folder's README then names them.
 """
 import contextlib
 import json
@@ -27,20 +26,20 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path / "main.c").exists()}
 STUDENT = "docs/student.md"  # a handout's README.md
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
-INSTRUCTORS = ("labs.mk", "class.sbatch")  # of common/tools/labs
-PACKED = not (ROOT / "common/tools/labs/labs.mk").exists()  # this is a handout: the solutions are elsewhere
-TOOLS = ("doctor.*", "facts.*", "packages.mk", "source.py", "traces.py", "labs/*", "learn/*", "show/*")  # of common/tools
+INSTRUCTORS = ("labs.mk", "class.sbatch")  # in common/tools/labs
+PACKED = not (ROOT / "common/tools/labs/labs.mk").exists()  # this is a handout: it has no solutions
+TOOLS = ("doctor.*", "facts.*", "packages.mk", "source.py", "traces.py", "labs/*", "learn/*", "show/*")  # in common/tools
 TESTS = ("run", "tests.mk", "support/*", "steps/*.h", "steps/*.txt")
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
-# What docs/make/lessons.py quotes of a kernel: what a student is to write.
+# docs/make/lessons.py quotes this from kernels, but a student is to write it.
 QUOTED = re.compile(r"^<!-- (?:code|diff):[^\n]*:begin -->\n.*?^<!-- [^\n]*:end -->\n", re.M | re.S)
 UNUSED = "/* until you use them */"  # ends the line that begins the body of a stub
 
 
 class Region:
     """
-    What a stub loses: text[begin:end], the `body` of a function or, without a hint, the function and its comment.
+    A stub loses text[begin:end]: the `body` of a function or, without a hint, the function and its comment.
     """
 
     def __init__(self, text, name, stub):
@@ -60,7 +59,8 @@ class Region:
 
     @classmethod
     def opening(cls, code, position):
-        """Where the function's `{` is, `position` being behind the `(` of its parameters; None where this is a call."""
+        """Returns the place of the function's `{`, where `position` is behind the `(` of its parameters; None where this is a
+        call."""
         brace = re.compile(r"\s*\{").match(code, behind(code, position))
         return brace.end() - 1 if brace else None
 
@@ -74,8 +74,8 @@ class Region:
 
 def lab_of(step):
     """
-    lab.json with the names of its `files`, those of kernels first and in order, and a row for each kernel with its
-    `file`; one that lab.json does not mention has 10 points. Kernels that are left out are neither stubs nor graded.
+    Returns lab.json with the names of its `files`, those of kernels first and in order, and a row for each kernel with its
+    `file`. A kernel that lab.json does not mention has 10 points. Kernels that are left out are neither stubs nor graded.
     """
     lab = json.loads((ROOT / step / "lab.json").read_text())
     file_of = {name: kernel["file"] for name, kernel in facts.kernels().items() if kernel["step"] == step}
@@ -89,25 +89,25 @@ def lab_of(step):
 
 
 def regions(path):
-    """The regions of one of a step's files, in order. `path` begins with the step."""
+    """Returns the regions of one of a step's files, in order. `path` begins with the step."""
     text = (ROOT / path).read_text()
     found = [Region(text, name, stub) for name, stub in stubs_of(path).items()]
     return sorted(found, key=lambda region: region.begin)
 
 
 def stubs_of(path):
-    """What lab.json says of the functions of a file; `path` begins with the step."""
+    """Returns what lab.json says of the functions of a file. `path` begins with the step."""
     return lab_of(path.parts[0])["stubs"].get(str(path.relative_to(path.parts[0])), {})
 
 
 def knobs(lab, step):
-    """{name: value}: the first of those that lab.json lists, or the one that LAB_VARIANT draws."""
+    """Returns {name: value}: the first value that lab.json lists, or the one that LAB_VARIANT draws."""
     chance, variant = random.Random(f"{os.environ.get('LAB_VARIANT')} {step}"), os.environ.get("LAB_VARIANT")
     return {name: chance.choice(knob["values"]) if variant else knob["values"][0] for name, knob in lab.get("knobs", {}).items()}
 
 
 def assignment(steps):
-    """What a variant asks for, in Markdown; nothing where no variant was chosen."""
+    """Returns what a variant asks for, in Markdown; nothing where no variant was chosen."""
     lines = []
     for step in steps if os.environ.get("LAB_VARIANT") else []:
         lab = lab_of(step)
@@ -117,14 +117,14 @@ def assignment(steps):
 
 
 def parameters(listed):
-    """The names in a parameter list, `listed` being all of it behind its '('."""
+    """Returns the names in a parameter list; `listed` is the list behind its '('."""
     while listed != (plainer := re.sub(r"<[^<>]*>|\([^()&*]*\)|\[[^][]*\]", "", listed)):
         listed = plainer
     return [re.findall(r"\w+", parameter)[-1] for parameter in listed.split(",")]
 
 
 def stub(path):
-    """The file with hints in the place of its solutions."""
+    """Returns the file with hints in place of its solutions."""
     text, pieces, position = (ROOT / path).read_text(), [], 0
     for region in regions(path):
         pieces += [text[position:region.begin], region.replacement()]
@@ -133,14 +133,14 @@ def stub(path):
 
 
 def untouched(step, name, folder):
-    """Whether nothing was written into any stub of a workspace's file, the body of each still ending where it begins."""
+    """Returns whether nothing was written into any stub of a workspace's file: each body still ends where it begins."""
     hinted = [stub for stub in stubs_of(pathlib.Path(step) / name).values() if stub]
     untils = "|".join(re.escape(stub["until"]) for stub in hinted if isinstance(stub, dict))
     return 0 < len(hinted) == len(re.findall(rf"{re.escape(UNUSED)}\s*(?:{untils})?\s*\}}", (folder / name).read_text(errors="replace")))
 
 
 def workspace(step, folder):
-    """Puts the step's files that are to be handed in, with stubs, into a folder; one that is there stays as it is."""
+    """Puts the step's files that students hand in into a folder, with stubs. A file that is there stays as it is."""
     for name in lab_of(step)["files"]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError), open(folder / name, "x", encoding="utf-8") as file:
@@ -156,11 +156,11 @@ def comment(indent, text, width=110):
 
 
 def copied(path, text, steps):
-    """What a handout of these steps shows of a file of the project."""
+    """Returns what a handout of these steps shows of a file of the project."""
     if path.suffix == ".md":
         return ANSWER.sub("", QUOTED.sub("", text))
     if path.name == "Makefile":
-        # nvcc's number for names that nothing refers to: an unfinished kernel does not use its constants yet.
+        # 177 is nvcc's number for names that nothing refers to: an unfinished kernel does not use its constants yet.
         return re.sub(r"^(NVCC_FLAGS := .*)$", r"\1 -diag-suppress 177", text, flags=re.M)
     if path.name.startswith("test_"):
         return "".join(line for line in text.splitlines(keepends=True)
@@ -169,7 +169,7 @@ def copied(path, text, steps):
 
 
 def files_of(steps):
-    """Every file of a handout, relative to the project."""
+    """Yields every file of a handout, relative to the project."""
     names = ["Makefile", "LICENSE", ".clang-format", ".gitignore", ".devcontainer/devcontainer.json", STUDENT,
              *(f"docs/{page}" for page in PAGES)]
     yield from map(pathlib.Path, names)
@@ -186,7 +186,8 @@ def files_of(steps):
 
 
 def unused_helpers(steps):
-    """Headers of common/device that no kernel of these steps needs: what they have worked out is another step's to find."""
+    """Returns headers of common/device that no kernel of these steps needs: their ideas are for another step's students to
+    find."""
     used = {header for step in steps for path in of_steps("*.cu", step) for header in closure(path)}
     return set((ROOT / "common/device").glob("*.cuh")) - used
 
@@ -218,7 +219,7 @@ def make(step, directory):
         target.chmod(0o755 if os.access(ROOT / source, os.X_OK) else 0o644)
     for name in steps:
         workspace(name, directory / name)
-        path = directory / name / "lab.json"  # a grader in the folder has the same values without being told
+        path = directory / name / "lab.json"  # a grader in the folder then has the same values without being told
         lab, text = json.loads(path.read_text()), path.read_text()
         for knob, value in knobs(lab, name[:2]).items():
             text = re.sub(rf'("{knob}": \{{"values": \[)[^\]]*', rf"\g<1>{value}", text)
@@ -234,7 +235,7 @@ def make(step, directory):
 
 
 def dead_links(page):
-    """Links to what is not in the handout, another step's lesson for instance."""
+    """Finds links to what is not in the handout, for instance another step's lesson."""
     links = re.finditer(r"\[([^\]]+)\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     return [match for match in links if not (page.parent / match[2]).exists()]
 

@@ -1,7 +1,7 @@
 /*
- * The grader's own process: makes the inputs of a case, computes the reference, and judges answers.
- * A student's code never runs here. Commands come on stdin, a line each; every one is answered with
- * a line of JSON.
+ * This is the grader's own process: it makes the inputs of a case, computes the reference, and
+ * judges answers. A student's code never runs here. Commands come on stdin, one a line, and each is
+ * answered with a line of JSON.
  *
  *     case PROBLEM KIND SEED OFFSET SIZE...  matmul, softmax, attention, attention_f16,
  *                                            attention_bf16; sizes as the problem lists
@@ -9,7 +9,7 @@
  *                                            default
  *     judge FILE                             reads the answer file
  *
- * Of a judgement, "verdict" and "what" are this program's own words, which tell neither sizes nor
+ * In a judgement, "verdict" and "what" are this program's own words, which reveal neither sizes nor
  * inputs; "reason" is for instructors.
  */
 #include "problems/attention.h"
@@ -41,14 +41,14 @@ static struct {
     int count, inputs;
     uint64_t seed;
     struct lab_request request;
-    /* the request file as written: what the answer's images are compared with */
+    /* The answer's images are compared with the request file as it was written. */
     unsigned char *file;
-    /* of each output: the rows that are compared, and what they should be */
+    /* These are the rows of each output that are compared, and their right values. */
     struct row_list rows[MAX_TENSORS];
     double *value[MAX_TENSORS], *scale[MAX_TENSORS];
 } now;
 
-/* The beginning of a line of JSON; the reason may hold anything. */
+/* Begins a line of JSON. The reason may contain anything. */
 static void say(const char *verdict, const char *what, const char *reason)
 {
     printf("{\"verdict\": \"%s\", \"what\": \"%s\", \"reason\": \"", verdict, what);
@@ -77,11 +77,11 @@ static void fill_random(unsigned char *bytes, size_t count, uint64_t stream)
         bytes[i] = (unsigned char)input_bits(now.seed, stream, i);
 }
 
-/* Places the images in the file: guard, buffer, guard; the workspace last. */
+/* Places the images in the file: guard, buffer, guard. The workspace comes last. */
 static void lay_out(size_t offset, size_t workspace)
 {
     struct lab_request *request = &now.request;
-    size_t end = sizeof(struct lab_answer) + sizeof *request + 255; /* one of them is in a file */
+    size_t end = sizeof(struct lab_answer) + sizeof *request + 255; /* a file has one of them */
     for (int t = 0; t < LAB_IMAGES; t++) {
         const bool there = t < now.count || (t == LAB_WORKSPACE && workspace > 0);
         request->bytes[t] = t < now.count ? tensor_bytes(&now.tensors[t]) : there ? workspace : 0;
@@ -95,10 +95,11 @@ static void lay_out(size_t offset, size_t workspace)
     request->total = end;
 }
 
-/* Every stride-th row of an output, and the last: all unless the reference would take too long. */
+/* Chooses every stride-th row of an output, and the last: all unless the reference would take too
+ * long. */
 static void choose_rows(int t)
 {
-    const double budget = 5e8; /* multiply-adds */
+    const double budget = 5e8; /* in multiply-adds */
     const size_t rows = now.tensors[t].rows;
     const double cost = (double)rows * now.problem->reference_cost(now.request.sizes);
     const size_t stride = 1 + (size_t)(cost / budget);
@@ -166,7 +167,8 @@ static void set_case(char *text)
     now.problem->reference(now.request.sizes, (const void *const *)host, now.rows + now.inputs,
                            now.value + now.inputs, now.scale + now.inputs);
 
-    /* The largest workspace that a request may offer has to fit: it is laid out again for each. */
+    /* The largest workspace that a request may offer has to fit. Each request lays the file out
+     * again. */
     lay_out(offset, 0);
     now.file = calloc(now.request.total, 1);
     for (int t = 0; t < now.count; t++) {
@@ -182,8 +184,7 @@ static void set_case(char *text)
     answer("ok", "");
 }
 
-/* Only the workspace differs from one request of a case to the next, and it lies behind everything
- * else. */
+/* Requests of a case differ only in their workspace, which comes after everything else. */
 static void write_request(const char *text)
 {
     char order[32], path[4096];
@@ -211,7 +212,7 @@ static void write_request(const char *text)
         answer("error", "the request could not be written");
 }
 
-/* False for a byte outside of the outputs that is not what it was, and then what is wrong. */
+/* Returns false when a byte outside the outputs changed, and says which. */
 static bool images_intact(const unsigned char *file, const char **what, char *reason, size_t size)
 {
     const struct lab_request *r = &now.request;
@@ -237,7 +238,7 @@ static bool images_intact(const unsigned char *file, const char **what, char *re
     return true;
 }
 
-/* Where in a tensor something was found, as a learner may be told. */
+/* Describes where in a tensor something was found, as far as a learner may know. */
 struct places {
     size_t found, looked_at, first_row, first_col;
 };
@@ -267,7 +268,7 @@ static const char *described(const struct places *places, const struct tensor *t
     return places->found * 20 < places->looked_at ? "in a few places" : "in many places";
 }
 
-/* Holds what set_case() filled it with. */
+/* Returns whether the element still holds what set_case() filled it with. */
 static bool untouched(const unsigned char *element, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -276,7 +277,7 @@ static bool untouched(const unsigned char *element, size_t bytes)
     return true;
 }
 
-/* Fills *what and *reason for outputs that are not right. */
+/* Fills *what and *reason for outputs that are wrong. */
 static bool outputs_right(const unsigned char *file, char *what, size_t size, char *reason,
                           size_t reason_size)
 {
@@ -319,8 +320,8 @@ static bool outputs_right(const unsigned char *file, char *what, size_t size, ch
 }
 
 /*
- * Whether kernels loaded the inputs and stored the outputs: what falls short was computed
- * elsewhere, or out of sight. Under a causal mask what no query sees need not be loaded.
+ * Says which inputs kernels did not load, and which outputs they did not store: what is missing was
+ * computed elsewhere, or out of sight. Under a causal mask, what no query sees need not be loaded.
  */
 static const char *moved_too_little(const struct lab_answer *head)
 {
@@ -361,7 +362,7 @@ static void print_counters(const struct lab_answer *head)
     printf("}");
 }
 
-/* What the checked build reports, in words that a submission has no part in. */
+/* Says what the checked build reports, in words that no submission can influence. */
 static const char *kind_of_report(const char *report)
 {
     static const char *const kinds[][2] = {
@@ -454,7 +455,7 @@ static void read_answer(const char *text)
 int main(void)
 {
     static char line[8192];
-    prctl(PR_SET_DUMPABLE, 0); /* nobody of the same user may look into this process */
+    prctl(PR_SET_DUMPABLE, 0); /* no process of the same user may look into this one */
     setvbuf(stdout, NULL, _IOLBF, 0);
     while (fgets(line, sizeof line, stdin)) {
         if (strncmp(line, "case ", 5) == 0)

@@ -1,4 +1,4 @@
-# Labs: folders for students, and grading. docs/instructor.md explains both.
+# These targets make folders for students, and grade. docs/instructor.md explains both.
 
 FORMAT ?= table
 OUT ?=

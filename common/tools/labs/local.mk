@@ -1,6 +1,6 @@
-# The part of the labs that a handout has, too.
+# A handout has this part of the labs, too.
 
-# Names are data: whatever stands in these variables goes to the program as it is, expanded by neither make nor a shell.
+# Names are data: whatever these variables hold goes to the program unchanged, expanded by neither make nor a shell.
 unexport STEP SUBMISSION OUT FORMAT KERNEL
 quoted = '$(subst ','\'',$(value $(1)))'
 

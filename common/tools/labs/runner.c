@@ -60,7 +60,7 @@ const struct problem lab_attention = {.row_bytes = sizeof(struct attention_kerne
                                       .run = run_attention,
                                       .workspace = workspace_attention};
 
-/* The row of this name, and its problem; null when there is none. */
+/* Returns the row of this name, and its problem; null when there is none. */
 static const struct kernel *find(const struct step *step, const char *name,
                                  const struct problem **problem)
 {
@@ -81,7 +81,7 @@ struct run {
     const struct problem *problem;
     const struct kernel *kernel;
     struct lab_request request;
-    struct lab_answer *answer; /* with the images behind it */
+    struct lab_answer *answer; /* the images follow it */
     void *memory[LAB_IMAGES], *device[LAB_IMAGES];
     cudaStream_t stream;
 };
@@ -117,7 +117,7 @@ static cudaError_t copy_out(struct run *run)
     return status == cudaSuccess ? cudaStreamSynchronize(run->stream) : status;
 }
 
-/* What one call left in its outputs and in its workspace is of no use to the next. */
+/* The next call must find nothing that one call left in its outputs and its workspace. */
 static cudaError_t poison(struct run *run)
 {
     cudaError_t status = cudaSuccess;
@@ -133,7 +133,7 @@ static cudaError_t launch(struct run *run)
     return run->problem->run(run->kernel, run->request.sizes, run->device, workspace, run->stream);
 }
 
-/* The outputs as they are in the answer hold an element that a lap did not write. */
+/* Returns whether the outputs in the answer hold an element that a lap did not write. */
 static bool idle(const struct run *run)
 {
     for (int t = 0; t < MAX_TENSORS; t++) {
@@ -147,7 +147,7 @@ static bool idle(const struct run *run)
     return false;
 }
 
-/* Each lap begins with poisoned outputs, and they are looked at after each. */
+/* Each lap begins with poisoned outputs, and they are inspected after it. */
 static cudaError_t time_laps(struct run *run, bool *wrote)
 {
     enum { WARM_UP = 2, MAX_LAPS = 1000 };
@@ -197,7 +197,7 @@ static enum lab_end run_request(struct run *run, const char *file)
         return status == cudaErrorNotSupported ? LAB_SKIPPED : LAB_LAUNCHER_ERROR;
     status = run_deferred(run->stream, &strays);
     if (status == cudaSuccess)
-        status = copy_out(run); /* on the stream: what runs elsewhere is not waited for */
+        status = copy_out(run); /* on the stream: other streams are not waited for */
     if (status == cudaSuccess)
         status = cudaDeviceSynchronize();
     answer->counted = backend_counters(&answer->counters);
@@ -209,7 +209,7 @@ static enum lab_end run_request(struct run *run, const char *file)
     return strays > 0 ? LAB_OTHER_STREAM : wrote ? LAB_RAN : LAB_IDLE_LAP;
 }
 
-/* The answer goes to what is stdout at first; kernels may print, to nowhere. */
+/* The answer goes to what stdout is at first. What kernels print is discarded. */
 int runner_main(const struct step *step)
 {
     struct run run = {0};

@@ -1,11 +1,12 @@
 /*
- * The graded program: a student's kernels and this. It turns the inputs of a request into the
- * outputs of an answer (case.h) and can do nothing else. workshop.py writes a main() for each step:
+ * The graded program has a student's kernels and this file. It turns the inputs of a request into
+ * the outputs of an answer (case.h) and can do nothing else. workshop.py writes a main() for each
+ * step:
  *
  *     return runner_main(&step_03);
  *
- * and compiles the step's rows with problems that know how a row is called and nothing else. The
- * problems themselves, with their references, are no part of this program.
+ * and compiles the step's rows with problems that know only how a row is called. The problems
+ * themselves, with their references, are no part of this program.
  */
 #ifndef LABS_RUNNER_H
 #define LABS_RUNNER_H

@@ -19,20 +19,20 @@ import signal
 import subprocess
 import time
 
-# The least that a program needs which was started, has threads and allocates memory; wait4 is bubblewrap's.
+# A program that was started, has threads and allocates memory needs at least these; wait4 is bubblewrap's.
 RUN = """execve brk mmap munmap mprotect mremap madvise read readv pread64 write writev pwrite64 lseek close dup dup2 dup3
     openat open fstat stat lstat newfstatat statx access faccessat faccessat2 readlink readlinkat fcntl ftruncate
     arch_prctl set_tid_address set_robust_list rseq prlimit64 getrlimit getrandom sysinfo uname sched_getaffinity
     sched_yield futex clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday rt_sigaction rt_sigprocmask
     rt_sigreturn sigaltstack restart_syscall wait4 getpid gettid getuid geteuid getgid getegid exit exit_group""".split()
-# What compilers, a shell and make do beside.
+# Compilers, a shell and make also need these.
 BUILD = RUN + """fork vfork clone clone3 wait4 waitid pipe pipe2 unlink unlinkat rename renameat renameat2 mkdir mkdirat
     rmdir chmod fchmod fchmodat umask utimensat getdents64 getcwd chdir fchdir ioctl poll ppoll select pselect6 kill
     tgkill tkill getppid getpgrp setpgid getpgid getsid flock fadvise64 fallocate copy_file_range sendfile splice
     symlink symlinkat link linkat statfs fstatfs times getrusage alarm setitimer prctl sched_setaffinity sched_getparam
     sched_getscheduler sched_get_priority_max sched_get_priority_min getgroups getresuid getresgid capget ftruncate
     truncate fsync fdatasync membarrier sysfs umask get_mempolicy""".split()
-# What a GPU's driver does beside when it starts.
+# A GPU's driver also needs these when it starts.
 DEVICE = BUILD + """socket bind listen connect socketpair sendmsg recvmsg mknod mlock munlock mincore set_mempolicy mbind
     eventfd2 epoll_create1 epoll_ctl epoll_wait memfd_create shmget shmat shmdt shmctl setrlimit sched_setscheduler
     chown lchown fchown fchownat""".split()
@@ -41,7 +41,7 @@ CLONE_THREAD, WRITING = 0x10000, os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRU
 ALLOW, REFUSE, NO_SUCH_CALL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 MASKED_EQUAL = 7
 FIRST_USER, USERS = 20000, 40000
-BUBBLEWRAP = shutil.which("bwrap") or "bwrap"  # as found here: a submission's environment names no folders
+BUBBLEWRAP = shutil.which("bwrap") or "bwrap"  # as found here: a submission's environment may name no folders
 
 
 class Unable(Exception):
@@ -73,7 +73,7 @@ def seccomp_library():
 
 
 def make_filter(kind):
-    """The filter as the kernel wants it: an allow list, with conditions for `run`. None without libseccomp."""
+    """Builds the filter as the kernel wants it: an allow list, with conditions for `run`. Returns None without libseccomp."""
     library = seccomp_library()
     if not library:
         return None
@@ -81,13 +81,13 @@ def make_filter(kind):
 
     def add(action, name, *conditions):
         number = library.seccomp_syscall_resolve_name(name.encode())
-        if number >= 0:  # other architectures lack some
+        if number >= 0:  # other architectures lack some calls
             array = (Comparison * len(conditions))(*conditions)
             if library.seccomp_rule_add_array(context, action, number, len(conditions), array) != 0:
                 raise Unable(f"libseccomp does not take a rule for {name}")
 
-    # Programs start threads but no processes, and open files only to read them. The flags of clone3 lie in memory,
-    # where no filter sees them: the C library then uses clone.
+    # Programs start threads but no processes, and open files only to read them. The flags of clone3 are in memory, where no
+    # filter sees them. Without clone3 the C library uses clone.
     conditions = {"clone": Comparison(0, MASKED_EQUAL, CLONE_THREAD, CLONE_THREAD),
                   "openat": Comparison(2, MASKED_EQUAL, WRITING, 0), "open": Comparison(1, MASKED_EQUAL, WRITING, 0)}
     for name in SYSTEM_CALLS[kind]:
@@ -106,16 +106,16 @@ def make_filter(kind):
 
 
 class Limits:
-    """For each process: `seconds` of processor time, `megabytes` of memory, `file_bytes` per file. For the whole:
-    `wall` seconds by the clock, `processes`, `output` bytes that are read; what comes after them ends it."""
+    """Each process has `seconds` of processor time, `megabytes` of memory, and `file_bytes` per file. All together have `wall`
+    seconds by the clock, `processes`, and `output` bytes that are read. Exceeding the latter ends the program."""
 
     def __init__(self, seconds, wall, megabytes, file_bytes=64 << 20, processes=64, output=1 << 16):
         self.seconds, self.wall, self.megabytes = max(int(seconds), 1), wall, megabytes
         self.file_bytes, self.processes, self.output = file_bytes, processes, output
 
     def apply(self, kind):
-        # Out of time is SIGXCPU at the first limit. The CPU backend and a GPU's driver reserve far more addresses than
-        # they use, so that only what can be written counts there.
+        # A process that runs out of time gets SIGXCPU at the first limit. The CPU backend and a GPU's driver reserve far more
+        # addresses than they use, so for them only writable memory counts.
         memory = {"build": resource.RLIMIT_AS, "run": resource.RLIMIT_DATA}.get(kind)
         limits = {resource.RLIMIT_CPU: (self.seconds, self.seconds + 2), resource.RLIMIT_CORE: (0, 0),
                   resource.RLIMIT_FSIZE: (self.file_bytes,) * 2, resource.RLIMIT_NPROC: (self.processes,) * 2,
@@ -130,7 +130,7 @@ class Limits:
 
 
 class Ending:
-    """How a program ended: `status` as a shell has it (128 + signal), None when it ran out of time by the clock."""
+    """Says how a program ended: `status` is as a shell has it (128 + signal), or None when it ran out of time by the clock."""
 
     def __init__(self, status, output):
         self.status, self.output = status, output
@@ -142,7 +142,7 @@ class Ending:
 
 class Sandbox:
     def __init__(self, locks, mode=None):
-        """`locks`: a folder where gradings of this machine see which user another one has taken."""
+        """`locks` is a folder in which gradings of this machine see which users the others have taken."""
         self.user = self._take_user(locks) if os.geteuid() == 0 else None
         self.filters = {kind: make_filter(kind) for kind in SYSTEM_CALLS}
         self.libc = ctypes.CDLL(None, use_errno=True)
@@ -163,7 +163,7 @@ class Sandbox:
         return f"bubblewrap's namespaces, {call_filter}, {user}, limits"
 
     def _take_user(self, locks):
-        """A user that no other grading has now: nobody else's processes can be seen or killed."""
+        """Takes a user that no other grading has now, so that it can see and kill nobody else's processes."""
         folder = pathlib.Path(locks)
         folder.mkdir(mode=0o700, exist_ok=True)
         for step in range(USERS):
@@ -185,7 +185,7 @@ class Sandbox:
             return False
 
     def own(self, folder):
-        """Makes a folder the confined program's own."""
+        """Gives a folder to the confined program."""
         if self.user:
             os.chown(folder, self.user, self.user)
 
@@ -193,8 +193,8 @@ class Sandbox:
 
     def run(self, command, kind, limits, see=(), write=None, cwd="/", environment=None, stdin=None, stdout=None):
         """
-        Ending of the command. `see`: what it may read, `write`: a folder that it may write to, both under their own
-        names. A program of the kind `run` sees nothing but itself. Without `stdout`, its output is read.
+        Runs the command and returns its Ending. It may read `see`, and write to the folder `write`, both under their own names. A
+        program of the kind `run` sees nothing but itself. Without `stdout`, its output is read.
         """
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", **(environment or {})} if kind != "run" else {}
         code, jail, passed = self.filters[kind], None, ()
@@ -226,7 +226,7 @@ class Sandbox:
                 os.setuid(user)
             if self.mode == "filter":
                 if self.libc.prctl(38, 1, 0, 0, 0) != 0 or \
-                        self.libc.prctl(22, 2, ctypes.byref(program), 0, 0) != 0:  # no new privileges; the filter
+                        self.libc.prctl(22, 2, ctypes.byref(program), 0, 0) != 0:  # no new privileges; then the filter
                     raise OSError(ctypes.get_errno(), "no filter")
 
         try:
@@ -296,7 +296,7 @@ class Sandbox:
 
     @staticmethod
     def _jail(program):
-        """A root directory with the program alone, which the CPU backend reads as /proc/self/exe."""
+        """Makes a root directory with only the program, which the CPU backend reads as /proc/self/exe."""
         jail = pathlib.Path(program + ".jail")
         if not jail.exists():
             (jail / "proc/self").mkdir(parents=True)

@@ -19,18 +19,18 @@ ROOT = handout.ROOT
 BUILDS = ("cpu", "check")
 COMMON = (*(f"problems/{name}" for name in ("matmul", "softmax", "attention")),
           *(f"harness/{name}" for name in ("refusal", "problem", "inputs", "check", "tensor_map", "stopwatch")))
-# A problem as a runner knows it.
+# A runner knows a problem by this name.
 SLIM = [f"-D{name}_problem=lab_{name}" for name in ("matmul", "softmax", "attention")]
 OWN = ("case.h", "deferred_launches.h", "deferred_launches_cpu.cpp", "deferred_launches_gpu.c", "runner.h", "runner.c", "judge.c")
 C_FLAGS = "-std=c17 -D_GNU_SOURCE -O2 -ffunction-sections -fdata-sections".split()
 LIBRARIES = "-lm -ldl".split()
 
 COMPILE_SECONDS, COMPILE_MEGABYTES = 60, 3072
-# Bytes that one file may have of each: a kernel's memory is what it is given. A kernel has at most 48 KiB of shared variables;
-# there may be several, and templates.
+# A file may have this many bytes of each: a kernel has only the memory that it is given. A kernel has at most 48 KiB of shared
+# variables; there may be several kernels, and templates.
 GLOBAL_VARIABLES, SHARED_VARIABLES = 16 << 10, 512 << 10
 
-# What a submission's object file may ask the linker for. No copies, no symbols, no memory, no streams, no files.
+# A submission's object file may ask the linker for these: no copies, no symbols, no memory, no streams, no files.
 ALLOWED = set("""
     threadIdx blockIdx blockDim gridDim warpSize _GLOBAL_OFFSET_TABLE_ __dso_handle __tls_get_addr __stack_chk_fail
     __gxx_personality_v0 _Unwind_Resume __cxa_guard_acquire __cxa_guard_release __cxa_guard_abort __cxa_atexit
@@ -42,20 +42,21 @@ ALLOWED = set("""
     cudaOccupancyMaxActiveBlocksPerMultiprocessor cudaOccupancyMaxPotentialBlockSize
     attention_query_rows matmul_whole_tiles_cost backend_architecture
 """.split())
-# Of what the CPU backend declares: memory from the heap, which no formula for the workspace counts; names that it uses twice.
+# The CPU backend declares these, but they are not allowed: memory from the heap, which no formula for the workspace counts, and
+# names that it uses twice.
 NOT_CUDA = {"simt_device_malloc", "simt_device_free", "format", "shuffle"}
-ALLOWED_HEADERS = ("harness/refusal.h", "harness/tensor_map.h")  # of common/: what they declare a launcher may use
+ALLOWED_HEADERS = ("harness/refusal.h", "harness/tensor_map.h")  # in common/: a launcher may use what they declare
 ALLOWED |= {name + kind for kind in ("", "f") for name in """
     exp exp2 exp10 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt fabs fmax fmin fmod fma floor ceil round rint
     nearbyint trunc tanh erf ldexp scalbn sin cos copysign isnan isinf lround lrint""".split()}
 ALLOWED_PREFIXES = ("__tsan_", "__ubsan_handle_", "_ZTVN10__cxxabiv1")
-# What nvcc's objects ask for beside.
+# nvcc's objects also ask for these.
 ALLOWED_ON_A_GPU = set("""
     __cudaRegisterFatBinary __cudaRegisterFatBinaryEnd __cudaUnregisterFatBinary __cudaRegisterFunction
     __cudaRegisterVar __cudaPushCallConfiguration __cudaPopCallConfiguration __cudaInitModule
     __cudaLaunchKernel __cudaGetKernel atexit""".split())
 
-# After these headers the submission's own text begins: those before hold what it may not (see examine_text).
+# The submission's own text begins after these headers, which hold things that it may not use (see examine_text).
 BEGINNING = "the_submission_begins_here"
 PRELUDE = f"#include <cassert>\n#include <cmath>\n#include <cstdio>\nextern int {BEGINNING};\n"
 ATTRIBUTES = set("""
@@ -68,12 +69,12 @@ WORDS = re.compile(r"\b(?:(?P<asm>asm|__asm(?:__)?)|(?P<attribute>__attribute(?:
                    r"nontemporal)\w*|__seg_\w+|__transaction\w*|__tsan_\w+|__ubsan_\w+|thread_local|_Thread_local|__thread)\b|"
                    r"^[ \t]*(?:\#|%:)[ \t]*pragma(?P<pragma>.*)", re.M)
 WATCHED = re.compile(r"^  __builtin___tsan_(volatile_|unaligned_|vptr_)*(read|write|update)(\d+|_range)? \(", re.M)
-# GCC puts these in place of a call, where nothing watches what they read and write.
+# GCC puts these in place of a call. Nothing watches what they read and write.
 UNWATCHED = re.compile(r"__builtin_(mem|str|stp|b(copy|cmp|zero)|r?index)")
-# What simtcc makes of __shared__, and how CUDA's headers name dynamic shared memory.
+# These are what simtcc makes of __shared__, and how CUDA's headers name dynamic shared memory.
 SHARED = re.compile(r'__attribute__\(\((?:used, )?aligned\(16\)\)\) static __thread\b|\b__asm__\s*\("simt_dynamic_shared"\)')
 LINE = re.compile(r'^# \d+ "(?:[^"\\]|\\.)*"(?: [1-4])*$', re.M)  # where the text below comes from
-# Strings, which hide nothing and must not seem to. Pragmas, names and numbers are there for their prefixes and quotes.
+# Strings hide nothing and must not seem to. Pragmas, names and numbers are here for their prefixes and quotes.
 LITERAL = re.compile(r"""(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?\)(?P=end)"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|"""
                      r"""(?P<kept>^[ \t]*(?:\#|%:)[^\n]*|\.?\d(?:[eEpP][+-]|'?[\w.])*|[A-Za-z_]\w*)""", re.S | re.M)
 PRAGMAS = re.compile(r"\s*(unroll\b.*|once|nv_\w+.*|(end)?region.*|GCC\s+(unroll|ivdep|diagnostic|system_header)\b.*|"
@@ -81,15 +82,15 @@ PRAGMAS = re.compile(r"\s*(unroll\b.*|once|nv_\w+.*|(end)?region.*|GCC\s+(unroll
 
 
 class Refused(Exception):
-    """The submission does what a kernel has no business to do."""
+    """The submission does what a kernel has no business doing."""
 
 
 class NotBuilt(Exception):
-    """The submission's file does not compile or is not there."""
+    """The submission's file does not compile or does not exist."""
 
 
 def stamp():
-    """Changes when anything does that the copy is made of, wherever it lies and whenever it was checked out."""
+    """Changes when anything changes that the copy is made of, wherever it is and whenever it was checked out."""
     digest = hashlib.sha256()
     files = [path for folder in ("common", *handout.STEPS.values()) for path in sorted((ROOT / folder).rglob("*"))]
     for path in files:
@@ -102,8 +103,8 @@ def stamp():
 
 class Workshop:
     """
-    The clean copy, made once and shared by all gradings: common/, the headers of each step and whatever else of it is
-    not to be handed in. There is no solution in it.
+    Makes the clean copy once, for all gradings: common/, the headers of each step, and everything else of it that is not handed
+    in. It has no solution in it.
     """
 
     def __init__(self):
@@ -127,7 +128,7 @@ class Workshop:
         self.cache = self.base / "cache"
 
     def _remove_old(self):
-        """Copies of the project as it was; a grading may still be using one that is younger than a day."""
+        """Removes older copies of the project. A grading may still be using one that is younger than a day."""
         for path in self.top.iterdir():
             if re.fullmatch(r"[0-9a-f]{16}(\.new)?|grading-.*", path.name) and path != self.base and \
                     time.time() - path.stat().st_mtime > 86400:
@@ -150,7 +151,7 @@ class Workshop:
         (self.base / "labs").mkdir()
         (self.base / "labs/prelude.h").write_text(PRELUDE)
         self._compile_own()
-        for path in (self.base, *self.base.rglob("*")):  # whatever the umask, compilers of another user read this
+        for path in (self.base, *self.base.rglob("*")):  # whatever the umask, another user's compilers read this
             if path.name != "cache":
                 path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444) & ~0o022)
 
@@ -172,7 +173,7 @@ class Workshop:
         names = {line.split()[0] for path in harness for line in nm("-g", "--defined-only", path)
                  if len(line.split()) > 2 and line.split()[1] in "TDBR"}
         (self.base / "labs/protected").write_text("\n".join(sorted(names | {"main"})))
-        # Of the CPU backend a kernel may use what its headers declare: the rest is for its own files.
+        # A kernel may use what the CPU backend's headers declare. The rest is for its own files.
         declared = set(re.findall(r"\b(\w+)\s*\(", "".join(
             path.read_text() for path in (self.base / "common/simt/include").rglob("*") if path.is_file()))) - NOT_CUDA
         helpers = set(re.findall(r"\b(\w+)\s*\(", "".join(
@@ -195,9 +196,9 @@ class Workshop:
         return str(self.base / "build/simt/libsimt.a")
 
     def _compile_entry(self, step, folder, include):
-        """Objects of a step's rows and of the main() of a runner (runner.h) with them."""
+        """Builds objects of a step's rows, and of a runner's main() (runner.h) with them."""
         number, stubs = step[:2], folder / "stubs"
-        for name in handout.lab_of(step)["files"]:  # a row's plan may include what is handed in; a stub of it will do
+        for name in handout.lab_of(step)["files"]:  # a row's plan may include a file that is handed in; a stub of it suffices
             if name.endswith((".h", ".cuh")):
                 (stubs / step / name).parent.mkdir(parents=True, exist_ok=True)
                 (stubs / step / name).write_text(handout.stub(pathlib.Path(step) / name))
@@ -212,23 +213,23 @@ class Workshop:
 
     @functools.lru_cache(None)
     def wanted(self, step):
-        """The functions that a step's table names."""
+        """Returns the functions that a step's table names."""
         return {name for name in undefined(self.object(step)) if re.match("matmul_|softmax_|attention_", name)} - self.protected()
 
     @functools.lru_cache(None)
     def protected(self):
-        """Names of the harness and of the CPU backend."""
+        """Returns names of the harness and of the CPU backend."""
         return set((self.base / "labs/protected").read_text().split())
 
     def missing(self, step, objects):
-        """Functions of the step's other kernels that these objects call."""
+        """Returns functions of the step's other kernels that these objects call."""
         called = set().union(*(undefined(path) for path in objects))
         return called & self.wanted(step) - set().union(*(defined(path) for path in objects))
 
     # ------------------------------------------------------------------------------------------------------------------
 
     def link(self, step, build, objects, output):
-        """A runner on the CPU whose table has these objects' functions, and null for those of other kernels."""
+        """Links a runner on the CPU whose table has these objects' functions, and null for those of other kernels."""
         there = set().union(*(defined(path) for path in objects))
         missing = [f"-Wl,--defsym,{name}=0" for name in sorted(self.wanted(step) - there)]
         done = subprocess.run(
@@ -244,8 +245,8 @@ class Workshop:
 
     def compile(self, box, folder, step, name, build, wall, check_symbols=True):
         """
-        Object file of one of the .cu files in `folder`/source/`step`. Files that were compiled before, with the same
-        headers, are not compiled again. Raises NotBuilt or Refused.
+        Returns the object file of one of the .cu files in `folder`/source/`step`. A file that was compiled before, with the same
+        headers, is not compiled again. Raises NotBuilt or Refused.
         """
         source = folder / "source"
         digest = hashlib.sha256(f"{build} {name} {check_symbols} {box.mode}".encode())
@@ -290,8 +291,8 @@ class Workshop:
 
     def isolate(self, source, target, step):
         """
-        Leaves visible what the step's table and its other files name: whatever else the file defines is its own, and
-        takes the place of nothing in the harness or in another file.
+        Leaves visible only what the step's table and its other files name. Whatever else the file defines is its own, and
+        replaces nothing in the harness or in another file.
         """
         keep = sorted(self.wanted(step) | self.declared(step))
         run(["ld", "-r", "--force-group-allocation", str(source), "-o", str(target)], "ld")
@@ -299,17 +300,18 @@ class Workshop:
 
     @functools.lru_cache(None)
     def backend(self):
-        """What a submission may use of the CPU backend and of common/."""
+        """Returns what a submission may use of the CPU backend and of common/."""
         return set((self.base / "labs/allowed").read_text().split())
 
     @functools.lru_cache(None)
     def declared(self, step):
-        """Functions that the step's headers declare, for another file of it to call."""
+        """Returns functions that the step's headers declare for its other files to call."""
         return set(re.findall(r"\b(\w+)\(", "".join(path.read_text() for path in (self.base / step).glob("*_step.h"))))
 
     @staticmethod
     def complaints(output, folder):
-        """What the compiler says about the submission's own lines, or about a header of the project; no line of any file."""
+        """Returns what the compiler says about the submission's own lines, or about a header of the project, without quoting any
+        file's lines."""
         for place in (folder, folder.parents[2]):
             found = re.findall(rf"^{re.escape(str(place))}/(?:[\w-]+/)*([\w.-]+:\d+(?::\d+)?: (?:fatal )?error: .*)$",
                                output.decode(errors="replace"), re.M)
@@ -323,8 +325,8 @@ class Workshop:
     @staticmethod
     def examine_text(name, text, folders):
         """
-        Refuses what blinds the checked build or escapes from C. `text` is what the compiler proper read, so that no
-        macro, pasted token or comment hides anything: an attribute, an intrinsic, assembly is there in plain.
+        Refuses what blinds the checked build or escapes from C. `text` is what the compiler proper read, so no macro, pasted
+        token or comment hides anything: attributes, intrinsics and assembly are in plain sight.
         """
         text = text.rpartition('\n# 1 "simt-translate"\n')[0]
         roots = (*(f"{folder}/" for folder in folders), "/usr/include/", "/usr/lib/", "/usr/local/include/", "<")
@@ -351,8 +353,8 @@ class Workshop:
     def examine_calls(name, dump):
         """
         Refuses what reads or writes global memory where nothing watches it: functions that are compiled without watching,
-        assembly, structs that a pointer's target hands over by value, copies that GCC expands. `dump` is the program as
-        GCC compiles it.
+        assembly, structs that a pointer's target passes by value, and copies that GCC expands. `dump` is the program as GCC
+        compiles it.
         """
         for function in ("\n" + dump).split("\n;; Function ")[1:]:
             head, _, body = function.partition("\n  <bb ")
@@ -369,8 +371,8 @@ class Workshop:
 
     def examine(self, output, allowed, step):
         """
-        Refuses an object that asks for more than it may or stands in for the harness. Tables that are computed before
-        main() are welcome: there is no input in the process by then, and the list of symbols holds there, too.
+        Refuses an object that asks for more than it may, or that replaces part of the harness. Tables that are computed before
+        main() are welcome: the process has no input by then, and the list of symbols holds there, too.
         """
         strong, asked = set(), set()
         for line in nm(str(output)):
@@ -378,7 +380,7 @@ class Workshop:
             if kind == "i":
                 raise Refused("an indirect function, whose resolver runs before main()")
             (strong if kind in "TDBRVWuC" else asked if kind in "Uvw" else set()).add(name)
-        # Named objects: the checked build has .data of its own. Shared memory is thread-local here.
+        # These are named objects: the checked build has .data of its own. Here shared memory is thread-local.
         found = re.findall(r"^ *\d+: [0-9a-f]+ +(\w+) (OBJECT|TLS) +\w+ +\w+ +(?!UND|ABS)\w+ ",
                            run(["readelf", "-sW", str(output)], "readelf"), re.M)
         for kind, words, most in (("OBJECT", "global", GLOBAL_VARIABLES), ("TLS", "shared", SHARED_VARIABLES)):
@@ -394,7 +396,7 @@ class Workshop:
     # ------------------------------------------------------------------------------------------------------------------
 
     def build_for_gpu(self, box, folder, step, files, output, wall, trusted=False):
-        """A runner of these .cu files in folder/source/step for the device of this machine."""
+        """Builds a runner of these .cu files in folder/source/step for the device of this machine."""
         nvcc, architecture = device()
         home = pathlib.Path(nvcc).resolve().parents[1]
         out = pathlib.Path(tempfile.mkdtemp(dir=folder))
@@ -443,7 +445,7 @@ def refuse_variables(size, kind, most):
 
 
 def attribute_names(source, begin, parenthesised):
-    """Of `((aligned(16), unused)) int x` or `gnu::unused, nodiscard]] int x` behind `begin` the attributes' names."""
+    """Returns the attributes' names in `((aligned(16), unused)) int x` or `gnu::unused, nodiscard]] int x` behind `begin`."""
     while source[begin:begin + 1].isspace():
         begin += 1
     depth, end = 0, begin
@@ -461,14 +463,14 @@ def attribute_names(source, begin, parenthesised):
     return [name.split("::")[-1].strip() for name in re.split(r"[,()]", text) if name.strip()]
 
 
-# Of GCC's dump: simtcc's call of a kernel; result = name (arguments);
+# In GCC's dump these are simtcc's call of a kernel, and result = name (arguments);
 LAUNCH = re.compile(r"simt::Invocation<std::integer_sequence<long unsigned int[^\n<>]*>, void \(\*\)\([^\n]*>::invoke "
                     r"\(_ZN4simt10InvocationISt16integer_sequenceImJ(?:Lm\d+E)*EEPFv\w+, ")
 CALL = re.compile(r"^  (?:([^=\n]+) = )?([\w:~$.]+(?:<[^\n]*>)?|OBJ_TYPE_REF\([^\n]*\)) \(([^\n]*)\);(?: \[[^\n]*\])?$", re.M)
 
 
 def behind_pointer(value, own):
-    """Whether an operand of GCC's dump is what a pointer points to, other than one of the function's `own` variables."""
+    """Returns whether an operand of GCC's dump is what a pointer points to, other than one of the function's `own` variables."""
     if value.startswith(("*", "MEM")) or ("->" in value and not value.startswith("&")):
         target = re.search(r"\)&([\w.$#]+|<retval>)", value)
         return not target or target[1] not in own
@@ -476,7 +478,7 @@ def behind_pointer(value, own):
 
 
 def read_regular(path, most=64 << 20, folder=None):
-    """Of a file that another user made: no link, no pipe, not too long. The path begins at the descriptor `folder`."""
+    """Reads a file that another user made: no link, no pipe, not too long. The path begins at the descriptor `folder`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -485,19 +487,19 @@ def read_regular(path, most=64 << 20, folder=None):
 
 
 def given_files(step):
-    """What of the step a kernel or a row needs and nobody hands in."""
+    """Returns the step's files that a kernel or a row needs and nobody hands in."""
     files = handout.lab_of(step)["files"]
     return [name for name in files_of_ladders(handout.ROOT / step)
             if name.endswith((".cu", ".cuh", ".h", ".c")) and name not in files and name != "main.c"]
 
 
 def files_of_ladders(folder):
-    """Names of the files that lie in a step's folder and in those of its ladders."""
+    """Returns names of the files in a step's folder and in those of its ladders."""
     return [str(path.relative_to(folder)) for ladder in LADDERS for path in sorted(folder.glob(f"{ladder}*.*"))]
 
 
 def device():
-    """(nvcc, architecture) of this machine's GPU, as in ("/usr/local/cuda/bin/nvcc", "90a"), or None."""
+    """Returns (nvcc, architecture) for this machine's GPU, as in ("/usr/local/cuda/bin/nvcc", "90a"), or None."""
     if os.environ.get("BACKEND") == "cpu":
         return None
     nvcc = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")

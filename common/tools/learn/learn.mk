@@ -1,4 +1,4 @@
-# The learner's loop: common/tools/learn/learn.py says what it does.
+# The learner's loop is common/tools/learn/learn.py, which says what it does.
 
 TAKES_STEP += learn
 BROKEN ?=
@@ -10,5 +10,5 @@ endif
 learn: packages-check packages-python ## learn: Write the kernels yourself, checked at each save (STEP=02, BROKEN=1)
 	@$(PYTHON) common/tools/learn/learn.py $(STEP:%=--step %) $(if $(filter-out 0,$(BROKEN)),--broken)
 
-learn-status: packages-python ## learn: What you have written and repaired so far
+learn-status: packages-python ## learn: Say what you have written and repaired so far
 	@$(PYTHON) common/tools/learn/learn.py --status

@@ -34,15 +34,15 @@ if not handout.PACKED:
 WORK = ROOT if handout.PACKED else ROOT / "work"
 BUILD = ROOT / "build/learn"
 PROGRESS = ROOT / "work/progress.json"
-# What a make tells the makes that it starts. Ours are not its children.
+# A make tells these to the makes that it starts. Ours are not its children.
 MAKES_OWN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
 STEPS = handout.STEPS
 LINES, WIDTH = 25, 98  # of a verdict
 RUN_SECONDS, POLL_SECONDS = 20, 0.15
 ORDERS = ("inorder", "reversed", "random:7")
 
-# Sizes that a kernel must be right at, small and even ones first, and those that it is counted at; a kernel's own sizes (facts.py)
-# come before these. Kinds of input other than "normal" come last.
+# A kernel must be right at these sizes, small and even ones first, and is counted at others. A kernel's own sizes (facts.py) come
+# before these. Kinds of input other than "normal" come last.
 CASES = {
     "matmul": ("--m 16 --n 16 --k 16", "--m 64 --n 32 --k 48", "--m 33 --n 20 --k 41", "--m 5 --n 70 --k 1", "--m 129 --n 67 --k 18",
                "--m 20 --n 9 --k 0", "--m 40 --n 36 --k 30 --inputs uniform"),
@@ -55,9 +55,9 @@ CASES = {
 }
 CAUSAL = ("--heads 1 --seq 40 --head-dim 64 --causal", "--heads 2 --seq-q 19 --seq-kv 37 --head-dim 32 --causal")
 COUNTED_AT = {"matmul": "--m 128 --n 128 --k 32", "softmax": "--rows 8 --cols 1024", "attention": "--heads 1 --seq 64 --head-dim 64"}
-IN_ORDERS = 4  # how many of the cases run in each order of threads
+IN_ORDERS = 4  # this many of the cases run in each order of threads
 
-# What is counted, and whether a rung is only done when yours is about as low as ours.
+# These are counted. The flag says whether a rung is done only when yours is about as low as ours.
 COUNTERS = {"global_loads": ("loads", True), "global_load_sectors": ("sectors loaded", True), "global_stores": ("stores", True),
             "shared_loads": ("shared loads", True), "shared_wavefronts": ("shared wavefronts", False), "barriers": ("barriers", False)}
 SLACK = 1.25
@@ -66,7 +66,7 @@ COLOURS = {"red": "31", "green": "32", "bold": "1", "dim": "2"}
 
 
 class Unable(Exception):
-    """What keeps a kernel from being checked, for the learner."""
+    """Says to the learner what keeps a kernel from being checked."""
 
 
 def colour(name, text):
@@ -79,7 +79,7 @@ def wrapped(text, indent="  "):
 
 
 def prose(comment):
-    """The words of a comment of C."""
+    """Returns the words of a C comment."""
     return " ".join(line.strip(" /*") for line in comment.splitlines()).strip()
 
 
@@ -92,7 +92,7 @@ def number(value):
 
 
 class Progress:
-    """What was done and tried, in work/progress.json; kept after every change."""
+    """Keeps what was done and tried, in work/progress.json, after every change."""
 
     def __init__(self):
         try:
@@ -113,7 +113,7 @@ class Progress:
 
 
 def tool(command):
-    """Output and status of a command; make started by make must not take orders from the first."""
+    """Returns output and status of a command. A make started by make must not take orders from the first."""
     environment = {name: value for name, value in os.environ.items() if name not in MAKES_OWN}
     result = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                             errors="replace", check=False)
@@ -121,7 +121,8 @@ def tool(command):
 
 
 def make_ours(step):
-    """The step's own program, which yours is linked with and compared to. In a handout the others in it are yours, too."""
+    """Returns the step's own program, which yours is linked with and compared to. In a handout its other kernels are yours,
+    too."""
     program = ROOT / "build/check" / step
     there = program.exists()
     if not there:
@@ -133,7 +134,7 @@ def make_ours(step):
 
 
 def listed(program, *sizes):
-    """What the step's program says of its kernels without running them."""
+    """Returns what the step's program says of its kernels without running them."""
     output, status = tool([str(program), "--list", "--json", *sizes])
     if status:
         raise Unable(output)
@@ -141,7 +142,7 @@ def listed(program, *sizes):
 
 
 def run_row(program, kernel, sizes, order):
-    """What the program says of one kernel, the row of its JSON report."""
+    """Returns what the program says of one kernel, the row of its JSON report."""
     environment = dict(os.environ, SIMT_ORDER=order, SIMT_WORKERS="1")
     command = [str(program), "--kernel", kernel, "--repeat", "1", "--json", *sizes.split()]
     try:
@@ -156,7 +157,7 @@ def run_row(program, kernel, sizes, order):
 
 
 def check_all(program, kernel, cases):
-    """[(sizes, order, row)], the cases in order, the first ones in other orders of threads after them."""
+    """Returns [(sizes, order, row)]: the cases in order, then the first ones in other orders of threads."""
     runs = [(sizes, ORDERS[0]) for sizes in cases] + [(sizes, order) for order in ORDERS[1:] for sizes in cases[:IN_ORDERS]]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         rows = pool.map(lambda run: run_row(program, kernel, *run), runs)
@@ -172,7 +173,7 @@ def readable(sizes):
 
 
 def quoted_lines(text, files):
-    """The lines of the learner's files that a report names, two at most."""
+    """Returns the lines of the learner's files that a report names, two at most."""
     found, named = [], {path.name: path for path in files}
     for name, line in re.findall(r"([\w./-]+\.cuh?):(\d+)", text):
         with contextlib.suppress(LookupError, OSError):
@@ -184,16 +185,16 @@ def quoted_lines(text, files):
 
 
 def failure(results, files):
-    """Lines that say what is wrong: of the first failure, and where else."""
+    """Returns lines that say what is wrong: of the first failure, and where else."""
     failed = [(sizes, order, row) for sizes, order, row in results if row["check"] != "pass"]
-    # A report names the line at fault; wrong values are what comes of it.
+    # A report names the line at fault; wrong values are its consequence.
     reported = [result for result in failed if result[2].get("detector") == "launch"]
     sizes, order, row = (reported or failed)[0]
     wrong = list(dict.fromkeys(s for s, _, r in results if r["check"] != "pass"))
     right = [s for s in dict.fromkeys(s for s, _, _ in results) if s not in wrong]
     same_sizes = [r["check"] == "pass" for s, _, r in results if s == sizes]
     lines = [colour("red", f"WRONG at {readable(sizes)}" + ("" if order == ORDERS[0] else f", threads in the order {order}"))]
-    reason = re.sub(r"; SIMT_IGNORE=\S+ lets it pass", "", row["reason"])  # not for those who learn
+    reason = re.sub(r"; SIMT_IGNORE=\S+ lets it pass", "", row["reason"])  # this is not for learners
     if row.get("detector") == "launch":
         reason = reason.partition(": ")[2] or reason
     if row.get("where"):
@@ -214,7 +215,7 @@ def failure(results, files):
 
 
 def clip(lines, room=LINES):
-    """At most so many lines; the rest goes to a file."""
+    """Returns at most so many lines; the rest goes to a file."""
     if len(lines) <= room:
         return lines
     BUILD.mkdir(parents=True, exist_ok=True)
@@ -223,7 +224,7 @@ def clip(lines, room=LINES):
 
 
 def compiler_lines(output):
-    """The first errors of a compiler, each with its line, without what followed from them."""
+    """Returns the first errors of a compiler, each with its line, without what followed from them."""
     errors = [line for line in output.splitlines() if re.search(r"\berror\b|undefined reference", line)]
     shown = list(dict.fromkeys(line.replace(f"{ROOT}/", "") for line in errors or output.splitlines()))
     return [colour("red", "DOES NOT COMPILE")] + [line for text in shown[:5] for line in wrapped(text)][:LINES - 2]
@@ -234,7 +235,7 @@ def compiler_lines(output):
 
 
 class Rung:
-    """One kernel that is to be written."""
+    """A rung is one kernel to be written."""
 
     def __init__(self, step, index, kernel, about, problem):
         self.step, self.index, self.kernel, self.about, self.problem = step, index, kernel, about, problem
@@ -248,7 +249,7 @@ class Rung:
             handout.workspace(self.step, self.folder)
 
     def take_over(self):
-        """What was written before the ladders had folders moves into them."""
+        """Moves in what was written before the ladders had folders."""
         moved = []
         for name in handout.lab_of(self.step)["files"]:
             before, now = self.folder / pathlib.Path(name).name, self.folder / name
@@ -261,11 +262,11 @@ class Rung:
             print(f"{relative(self.folder)}: {len(moved)} of your files moved to {', '.join(folders)}, where ours are now")
 
     def places(self):
-        """Where a file of yours finds what it includes, yours before ours; by its name alone, too, as it was before the move."""
+        """Returns where a file of yours finds what it includes, yours before ours; by its name alone, too, as before the move."""
         return [top / folder for top in (WORK, ROOT) for folder in ("", *(f"{self.step}/{ladder}" for ladder in LADDERS))]
 
     def files(self):
-        """The kernel's file and what it includes of yours."""
+        """Returns the kernel's file and what it includes of yours."""
         found, new = [], [self.file]
         while new:
             path = new.pop()
@@ -278,7 +279,7 @@ class Rung:
         return mine + [path for path in self.helpers() if path not in mine]
 
     def helpers(self):
-        """Other .cu files of the step that kernels call, with a stub: yours once you have begun it."""
+        """Returns other .cu files of the step that kernels call, with a stub: they are yours once you have begun them."""
         kernels = {row["file"] for row in self.about["rows"]}
         return [self.folder / name for name in self.about["stubs"] if name.endswith(".cu") and name not in kernels]
 
@@ -289,7 +290,7 @@ class Rung:
         return handout.untouched(self.step, self.name_of(path), self.folder)
 
     def unwritten(self):
-        """Files of this rung with a stub in them that nothing was written into."""
+        """Returns files of this rung that have a stub with nothing written into it."""
         return [path for path in self.files() if path.exists() and self.untouched(path)]
 
     def introduce(self):
@@ -301,14 +302,14 @@ class Rung:
         return lines
 
     def questions(self):
-        """(counter, question) for the prediction."""
+        """Returns (counter, question) for the prediction."""
         sizes = readable(self.counted_at())
         yield "global_loads", f"At {sizes}: how many loads from global memory will it make?"
         if self.ours().get("barriers"):
             yield "barriers", "And at how many barriers will its blocks wait, counted once per block?"
 
     def ours(self):
-        """What our kernel counts, kept until its program changes. A handout has no kernel of ours, but its formulas."""
+        """Returns what our kernel counts, kept until its program changes. A handout has no kernel of ours, but its formulas."""
         program = ROOT / "build/check" / self.step
         if handout.PACKED:
             rows = listed(program, *self.counted_at().split())["kernels"]
@@ -339,14 +340,14 @@ class Rung:
 
     def compile(self, source, target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.unlink(missing_ok=True)  # what was built before must not be taken for this
+        target.unlink(missing_ok=True)  # an older build must not be taken for this one
         places = [*self.places(), *(ROOT / "common" / room for room in ("", "device", "harness", "problems"))]
         # -g1: a report needs lines, and local variables take a quarter of the compiler's time.
         return tool(["common/simt/simtcc", "--check", "-g1", *(f"-I{relative(place)}" for place in places), "-w", "-c", relative(source),
                      "-o", relative(target)])
 
     def build(self):
-        """(program, None), or (None, lines that say why not)."""
+        """Returns (program, None), or (None, lines that say why not)."""
         objects = BUILD / self.step
         objects.mkdir(parents=True, exist_ok=True)
         program = objects / "program"
@@ -367,7 +368,7 @@ class Rung:
         return program, None
 
     def judge(self, memory):
-        """(state, lines)."""
+        """Returns (state, lines)."""
         begin = time.monotonic()
         if self.file in self.unwritten():
             return "new", [f"{relative(self.file)} is still the stub: write where it says \"Yours to write\", and save"]
@@ -385,7 +386,7 @@ class Rung:
         return state, lines
 
     def compare(self, row, memory):
-        """Right everywhere: predicted, counted, ours."""
+        """Tells about a kernel that is right everywhere: prediction, counts, ours."""
         ours = self.ours()
         lines = ["", f"  at {readable(self.counted_at()):<28}{'predicted':>14}{'counted':>14}{'expected' if handout.PACKED else 'ours':>14}"]
         more = []
@@ -402,7 +403,7 @@ class Rung:
             f"The idea of this rung: {self.about['idea']}. h gives a hint; n goes on all the same.")
 
     def hints(self):
-        """One after the other, each saying more."""
+        """Hints come one after the other, and each says more."""
         source = ROOT / self.step / self.about["file"]
         text = source.read_text()
         head = re.match(r"(?:// [^\n]*\n)*/\*(.*?)\*/", text, re.S)
@@ -421,7 +422,7 @@ class Rung:
 
 
 class Exercise:
-    """One broken kernel: its symptom first, its cause when asked."""
+    """An exercise is one broken kernel: its symptom first, its cause when asked."""
 
     step = "broken"
 
@@ -476,7 +477,7 @@ class Exercise:
 
 
 def rungs_of(step):
-    """The rungs of a step: its kernels that have a stub."""
+    """Returns the rungs of a step: its kernels that have a stub."""
     stubs = handout.lab_of(step)["stubs"]
     rows = [row for row in facts.kernels().values() if row["step"] == step and row["file"] in stubs]
     return [Rung(step, index, row["name"], dict(row, rows=rows, stubs=stubs), row["problem"]) for index, row in enumerate(rows)]
@@ -492,7 +493,7 @@ def exercises():
 
 
 def next_rung(progress, step):
-    """The first of this step, then of later ones, that is neither done nor left out; None when there is none."""
+    """Returns the first rung of this step, then of later ones, that is neither done nor left out; None when there is none."""
     steps = ["broken"] if step == "broken" else [number for number in STEPS if number >= step]
     for candidate in steps:
         for rung in exercises() if candidate == "broken" else rungs_of(STEPS[candidate]):
@@ -506,7 +507,7 @@ def next_rung(progress, step):
 
 
 class Loop:
-    """One session."""
+    """Runs one session."""
 
     def __init__(self, step, waits):
         self.progress = Progress()
@@ -516,7 +517,7 @@ class Loop:
         self.given = iter(())
 
     def begin(self):
-        """Goes to the next rung. False when all are done."""
+        """Goes to the next rung. Returns false when all are done."""
         self.rung = next_rung(self.progress, self.step)
         if self.rung is None:
             print("All broken kernels are repaired." if self.step == "broken" else "Everything is done." if handout.PACKED else
@@ -547,7 +548,7 @@ class Loop:
         self.progress.save()
 
     def check(self):
-        """Judges what is there now; true when the rung is done."""
+        """Judges what is there now. Returns true when the rung is done."""
         state, lines = self.rung.judge(self.memory)
         if state != "new":
             self.memory["tries"] += 1
@@ -566,7 +567,7 @@ class Loop:
         print("\n".join([colour("bold", found[0]), *clip(found[1], LINES - 1)]), flush=True)
 
     def once(self):
-        """Without a terminal: one verdict, and where to go on."""
+        """Without a terminal, gives one verdict, and says where to go on."""
         if not self.begin():
             return 0
         done = self.check()
@@ -575,7 +576,7 @@ class Loop:
         return 0 if done else 1
 
     def command(self, letter):
-        """False to end."""
+        """Obeys a letter. Returns false to end."""
         if letter == "q":
             return False
         if letter == "h":
@@ -607,14 +608,14 @@ class Loop:
         return found
 
     def wait(self):
-        """Until a save (None) or a line that was typed."""
+        """Waits until a save (None) or a line that was typed."""
         before = self.stamp()
         while True:
             if select.select([sys.stdin], [], [], POLL_SECONDS)[0]:
                 line = sys.stdin.readline()
                 return line.strip()[:1].lower() or "r" if line else "q"
             if self.stamp() != before:
-                time.sleep(POLL_SECONDS / 3)  # an editor that writes in two pieces
+                time.sleep(POLL_SECONDS / 3)  # an editor may write in two pieces
                 return None
 
     def run(self):
@@ -637,7 +638,7 @@ KEYS = "h hint   r run again   n next rung   s status   q quit   (and Enter)"
 
 
 def status(progress):
-    """What was done, a line a step."""
+    """Prints what was done, one line a step."""
     marks = {"new": ".", "tried": "o", "right": "+", "passed": "#", "skipped": "-"}
     print("# done   + right, but costs more than ours   o tried   - left out   . to do")
     rows = []  # name, keys of progress, remark

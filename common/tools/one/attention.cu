@@ -16,7 +16,7 @@ static double element(const void *x, size_t index)
     return __bfloat162float(((const __nv_bfloat16 *)x)[index]);
 }
 
-/* A copy of count numbers in the kernel's element type; the originals are rounded to it as well. */
+/* Copies count numbers in the kernel's element type, and rounds the originals to it as well. */
 static void *to_type(float *x, size_t count)
 {
     void *rounded = malloc(count * element_bytes);
@@ -32,7 +32,7 @@ static void *to_type(float *x, size_t count)
     return rounded;
 }
 
-/* One row of O, and its LSE, from the rows Q[i], K and V of its head. */
+/* Computes one row of O, and its LSE, from the rows Q[i], K and V of its head. */
 static double reference(double *O, const float *Q, const float *K, const float *V, int visible,
                         float scale)
 {
@@ -85,8 +85,9 @@ int main(void)
     const float *LSE = (const float *)on_host(call.LSE, queries * sizeof(float));
 
     /*
-     * |Q|, |K| and |V| are at most 1, so scores are at most sqrt(d) and have d roundings, P twice
-     * their error, and the sums over the keys seq_kv roundings more. The short types round P and O.
+     * |Q|, |K| and |V| are at most 1. So scores are at most sqrt(d) and have d roundings, P has
+     * twice their error, and the sums over the keys have seq_kv roundings more. The short types
+     * round P and O.
      */
     const double single = (2.0 * d * sqrt((double)d) + 2.0 * seq_kv + 32.0) * 0x1p-24;
     const double rounding = type == TENSOR_F32 ? 0.0 : type == TENSOR_F16 ? 0x1p-11 : 0x1p-8;

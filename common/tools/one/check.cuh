@@ -1,4 +1,4 @@
-/* What the three checks share: inputs, device memory, and the comparison with a reference. */
+/* The three checks share this: inputs, device memory, and the comparison with a reference. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void need_architecture(const char *needed)
     exit(3);
 }
 
-/* count numbers in -1 .. 1, the same in every run; free() ends them. */
+/* Returns count numbers in -1 .. 1, the same in every run. The caller frees them. */
 static float *numbers(size_t count, unsigned seed)
 {
     float *x = (float *)malloc(count * sizeof *x);
@@ -37,7 +37,8 @@ static float *numbers(size_t count, unsigned seed)
     return x;
 }
 
-/* Device memory with a copy of `bytes` bytes of the host's; filled with NaN when `host` is null. */
+/* Allocates device memory and copies `bytes` bytes from the host, or fills it with NaN when `host`
+ * is null. */
 static void *on_device(const void *host, size_t bytes)
 {
     void *device;
@@ -55,7 +56,7 @@ static void *on_host(const void *device, size_t bytes)
     return host;
 }
 
-/* The first element that is wrong is printed; a NaN is wrong. Returns whether there is one. */
+/* Prints the first element that is wrong; a NaN is wrong. Returns whether there is one. */
 static bool wrong(const char *name, size_t index, double value, double expected, double bound)
 {
     if (fabs(value - expected) <= bound)

@@ -23,7 +23,7 @@ int main(void)
                 sum += product;
                 magnitude += fabs(product);
             }
-            /* k roundings of a sum of these magnitudes, each of at most 2^-24 of it */
+            /* The sum of these magnitudes has k roundings, each of at most 2^-24 of it. */
             const size_t index = (size_t)row * n + col;
             if (wrong("C", index, C[index], sum, (k + 1) * 0x1p-24 * magnitude))
                 return 1;

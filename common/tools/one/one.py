@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One kernel as one self-contained .cu file, with a small main() that checks it.
+"""Writes one kernel as one self-contained .cu file, with a small main() that checks it.
 
     common/tools/one/one.py KERNEL [FILE]      without FILE: stdout
 
@@ -21,8 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SIZES = {"matmul": {"m": 128, "n": 96, "k": 80}, "softmax": {"rows": 3, "cols": 40000},
          "attention": {"batch": 1, "heads": 4, "kv_heads": 2, "seq_q": 80, "seq_kv": 100, "head_dim": 64}}
 
-# What a kernel's file may use of the rest of the project, in the order in which it must stand. It is left out where
-# nothing uses it.
+# A kernel's file may use these parts of the project, in the order in which they must stand. Unused ones are left out.
 LIBRARY = (
     ("common/harness/problem.h", "tensor_type"), ("common/harness/problem.h", "cost"), ("common/harness/refusal.h", "MAX_EXTENT"),
     ("common/problems/matmul.h", "matmul_fn"), ("common/problems/softmax.h", "softmax_fn"), ("common/problems/attention.h", "attention"),
@@ -43,7 +42,7 @@ def words(text):
 
 
 def chunks(text):
-    """The declarations of a source with their comments: what blank lines separate, { } and #if whole."""
+    """Returns the declarations of a source with their comments: blank lines separate them, and { } and #if stay whole."""
     found = []
     for part in re.split(r"\n\s*\n", LINKAGE.sub("", GUARD.sub(r"\2", text))):
         last = found[-1] if found else ""
@@ -56,7 +55,7 @@ def chunks(text):
 
 
 def defines(chunk):
-    """The names that a chunk defines."""
+    """Returns the names that a chunk defines."""
     code = without_comments(chunk)
     names = set(re.findall(r"^#define (\w+)", code, re.M))
     code = re.sub(r"^#.*(?:\\\n.*)*\n?", "", code, flags=re.M)
@@ -70,13 +69,13 @@ def defines(chunk):
 
 
 def exports(path):
-    """The C functions that a .cu file gives to others."""
+    """Returns the C functions that a .cu file gives to others."""
     given = [chunk for chunk in chunks(path.read_text()) if re.search('^extern "C"', chunk, re.M)]
     return {name for chunk in given for name in defines(chunk)}
 
 
 def callees(path, seen=()):
-    """The step's other .cu files whose functions a file calls, each after those that it calls itself."""
+    """Returns the step's other .cu files whose functions a file calls, each after those that it calls itself."""
     found = []
     for other in of_steps("*.cu", path.relative_to(ROOT).parts[0]):
         if other not in (path, *seen, *found) and words(path.read_text()) & exports(other):
@@ -85,7 +84,7 @@ def callees(path, seen=()):
 
 
 def used(candidates, text):
-    """Those of the chunks that the text needs, directly or through one another, in their order."""
+    """Returns the chunks that the text needs, directly or through one another, in their order."""
     needed, kept = words(text), set()
     while more := {index for index, chunk in enumerate(candidates) if index not in kept and defines(chunk) & needed}:
         kept |= more
@@ -95,33 +94,33 @@ def used(candidates, text):
 
 
 class One:
-    """The text of one file as it grows."""
+    """Holds the text of one file as it grows."""
 
     def __init__(self, step):
         self.step = ROOT / step
         self.system, self.headers, self.of_step, self.seen = [], [], [], set()
 
     def kernel(self, path):
-        """A kernel's file after the step's headers that it includes; these may name types that the file defines."""
+        """Takes a kernel's file after the step's headers that it includes. These may name types that the file defines."""
         self.of_step, self.seen = [], {seen for seen in self.seen if not seen.is_relative_to(self.step)}
         text = re.sub(r"^// needs: .*\n", "", self.take(path))
         return "\n".join((*self.of_step, text))
 
     def take(self, path):
-        """A source without its #includes; the files that it includes become headers, those that they include first."""
+        """Returns a source without its #includes. The files that it includes become headers, after those that they include."""
         self.seen.add(path)
         text = GUARD.sub(r"\2", path.read_text()) if path.suffix != ".cu" else path.read_text()
         return INCLUDE.sub(lambda match: self.included(path, match), text).strip("\n") + "\n"
 
     def included(self, source, match):
         if match[2]:
-            self.system += [match[2]] if match[2] != "<ptx.cuh>" else []  # instructions() has what is used of it
+            self.system += [match[2]] if match[2] != "<ptx.cuh>" else []  # instructions() has what is used of <ptx.cuh>
             return ""
         path = resolved(source, match[1])
         own = path.is_relative_to(self.step)
         # The library has what is used of a .h file of common, and a step's prototypes are left out.
         if path not in self.seen and (path.suffix == ".cuh" or own and not path.name.endswith("_step.h")):
-            text = self.take(path)  # which may append others
+            text = self.take(path)  # this may append other headers
             (self.of_step if own else self.headers).append(text)
         return ""
 
@@ -139,7 +138,7 @@ class One:
         return "\n\n".join(kept)
 
     def instructions(self, text):
-        """The wrappers of PTX instructions that the text uses. The CPU backend brings its own."""
+        """Returns the wrappers of PTX instructions that the text uses. The CPU backend brings its own."""
         source = (ROOT / "common/device/gpu/ptx.cuh").read_text()
         kept = used(chunks(INCLUDE.sub("", source))[1:], text)
         if not kept:
@@ -150,7 +149,7 @@ class One:
 
 
     def workspace(self, step, name):
-        """(function, text): what the kernel's row says of its workspace, and all of it that the kernel's file lacks."""
+        """Returns (function, text): what the kernel's row says of its workspace, with what the kernel's file lacks."""
         table, = of_steps("*_step.c", step)
         code = without_comments(table.read_text())
         row = re.search(rf"_ROW\(\s*{name},", code)
@@ -174,7 +173,7 @@ def make(name):
     bodies = [one.kernel(path) for path in files]
     workspace, its_text = one.workspace(step, name)
     bodies[-1] += f"\n{its_text}\n" if workspace else ""
-    if len(files) > 1:  # a namespace keeps their names apart, and no macro outlives its file
+    if len(files) > 1:  # a namespace keeps their names apart, and macros end with their files
         for i, path in enumerate(files):
             space = (path.stem.partition("_")[2] if path.stem[0].isdigit() else path.stem) + "_file"
             given = exports(path) | ({workspace} if path == file else set())

@@ -19,7 +19,7 @@ int main(void)
         for (int col = 0; col < cols; col++)
             sum += exp((double)input[(size_t)row * cols + col]);
         for (int col = 0; col < cols; col++) {
-            /* cols roundings of the sum; the exponentials and the division have a few more */
+            /* The sum has cols roundings; the exponentials and the division have a few more. */
             const size_t index = (size_t)row * cols + col;
             const double expected = exp((double)input[index]) / sum;
             if (wrong("output", index, output[index], expected, (cols + 32) * 0x1p-24 * expected))

@@ -1,5 +1,5 @@
 'use strict';
-// The page: what is chosen, and how. The files page_*.js come after this one in the same script.
+// This is the page: what is chosen, and how. The files page_*.js come after this one in the same script.
 //
 // Its data is what show.py packs: launches, each with arrays, shapes (what events have in common) and columns of events.
 
@@ -14,7 +14,7 @@ const laneColour = lane => `hsl(${(205 + lane * 11) % 360} 70% ${document.docume
 let page, L;                                    // all, and the launch that is shown
 const state = { tick: 0, event: -1, line: -1, element: null, lane: -1, hover: null, from: 0, to: 1, tab: 'matrices' };
 
-// 1, 2, 3, 7 as "1–3, 7"
+// Writes 1, 2, 3, 7 as "1–3, 7".
 function ranges(values) {
   const sorted = [...values].sort((a, b) => a - b), parts = [];
   for (let i = 0; i < sorted.length; i++) {
@@ -59,7 +59,7 @@ function setFilter() {
 const matches = e => !L.match || L.match[e] === 1;
 const telling = e => MEMORY.has(shape(e).kind) || shape(e).kind.startsWith('tma_');
 
-// The first event from tick on (or the last before it) that is chosen; requests to memory rather than others.
+// Returns the first chosen event from tick on (or the last before it), and prefers requests to memory.
 function nearest(tick, accept) {
   let best = -1;
   for (let e = 0; e < L.count; e++)
@@ -107,7 +107,7 @@ function setTick(tick) {
   draw(false);
 }
 
-// The first event later than tick.
+// Returns the first event later than tick.
 function after(tick) {
   let low = 0, high = L.count;
   while (low < high) { const middle = low + high >> 1; if (L.tick[middle] <= tick) low = middle + 1; else high = middle; }

@@ -1,4 +1,4 @@
-// The time view.
+// This is the time view.
 
 const LEFT = 82, AXIS = 14;
 

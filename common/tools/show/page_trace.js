@@ -1,4 +1,4 @@
-// What the page knows: the events of a launch, what they touch and what they add up to.
+// The page knows this: the events of a launch, what they touch and what they add up to.
 
 // --------------------------------------------------------------------------------------------------------------------
 // Events
@@ -22,7 +22,7 @@ function accesses(e, f) {
   }
 }
 
-// The rows of a box that lie inside the array.
+// Returns the rows of a box that lie inside the array.
 function boxRows(s, all, f) {
   const rank = s.box.length, extent = [s.strides.length ? s.strides[0] / s.element_bytes : all / s.element_bytes];
   for (let d = 1; d < rank; d++) extent.push((d < rank - 1 ? s.strides[d] : all) / s.strides[d - 1]);
@@ -46,7 +46,7 @@ function kindOf(s) {
 const KINDS = { load: 'global load', store: 'global store', 'shared-load': 'shared load', 'shared-store': 'shared store', multiply: 'mma',
   meet: 'shuffle, vote', atomic: 'atomic', engine: 'copy ordered', other: 'wait, fence' };
 
-// What the events add up to: the counters of the block.
+// Adds the events up to the counters of the block.
 function sums() {
   const total = Object.fromEntries(Object.keys(L.counters).map(name => [name, 0]));
   for (let e = 0; e < L.count; e++) {
@@ -76,7 +76,7 @@ function sums() {
   return total;
 }
 
-// Sectors and lines of a request to global memory, each with what lanes want of it.
+// Returns sectors and lines of a request to global memory, each with what lanes want of it.
 function sectors(e) {
   const found = { sectors: new Set(), lines: new Map(), wanted: new Set() };
   accesses(e, (lane, array, byte, bytes) => {
@@ -90,7 +90,7 @@ function sectors(e) {
   return found;
 }
 
-// Wavefronts of a request to shared memory: for each, {bank: {word, lanes}}. `where` moves words of the array, for what-if.
+// Returns the wavefronts of a request to shared memory, {bank: {word, lanes}} for each. `where` moves words of the array, for what-if.
 function banks(e, where = word => word) {
   const s = shape(e), words = Math.max(s.bytes >> 2, 1), groups = [];
   accesses(e, (lane, array, byte) => {
@@ -203,12 +203,12 @@ function countLine(e, s) {
   of.ideal += s.ideal ?? s.wavefronts ?? 0;
 }
 
-// Places that asynchronous copies fill, when they fill, are full, and are free again; and products in flight.
+// Finds the places that asynchronous copies fill, when each starts to fill, is full, and is free again; and products in flight.
 function rings() {
   const rows = new Map(), groups = new Map(), commits = {}, loads = {}, lastWait = {}, lastFree = {}, products = {};
   const row = (key, label, order) => rows.get(key) ?? rows.set(key, { label, order, parts: [] }).get(key);
   L.waits = [];
-  const open = {}, named = {}, announced = new Set();   // mbarriers that count bytes: "full" ones
+  const open = {}, named = {}, announced = new Set();   // mbarriers that count bytes are "full" ones
   for (let e = 0; e < L.count; e++) {
     const s = shape(e), w = L.warp[e], at = s.runs.length ? `${s.runs[0][0]}+${L.base[e] + s.runs[0][1]}` : '';
     if (s.kind === 'mbarrier_arrive' && s.size) announced.add(at);

@@ -1,4 +1,4 @@
-// What the page shows beside time: totals, errors, source, matrices and requests.
+// The page shows this beside time: totals, errors, source, matrices and requests.
 
 // --------------------------------------------------------------------------------------------------------------------
 // Head, totals, errors
@@ -40,7 +40,7 @@ function showTab(tab) {
   if (tab === 'matrices') { layoutGrids(); draw(false); }
 }
 
-// Those whom reports name, both sides of a race: their line, and the last event of theirs there.
+// Returns the threads that reports name, both sides of a race: their line, and their last event there.
 function sides() {
   const text = [page.run.reason, ...L.reports.map(report => report.text)].join(' '), found = new Map();
   const [, name, byte] = text.match(/\((\w+), byte (\d+) of \d+\)/) ?? [], array = L.arrays.findIndex(a => a.name === name);
@@ -79,7 +79,7 @@ function drawErrors() {
   });
 }
 
-// The output as the comparison with the reference left it: "C 33 20: 18.2#".
+// Shows the output as the comparison with the reference left it: "C 33 20: 18.2#".
 const WRONG = { '.': ['right', 'good', 0.45], '#': ['wrong', 'bad', 1], '?': ['not a number', 'multiply', 1], '_': ['never written', 'text', 0.75] };
 
 function drawWrong(box, text) {
@@ -221,7 +221,7 @@ function at(v, event) {
   return r < v.nr && c < v.nc && index < v.a.total.reads.length ? { array: v.array, index } : null;
 }
 
-// Puts the grids where they fit, with the largest cells that do. A product's A, B and C stand as the product is written.
+// Puts the grids where they fit, with the largest cells that do. A product's A, B and C are placed as the product is written.
 function layoutGrids() {
   const box = $('#grids'), width = box.clientWidth - 18, height = box.clientHeight - 14, CAPTION = 28, GAP = 10;
   if (width < 50) return;
@@ -267,7 +267,7 @@ function layoutGrids() {
   }
 }
 
-// What was touched up to now, by element.
+// Counts what was touched up to now, by element.
 function countUntil(tick) {
   if (!L.counted || L.reach > tick) {
     for (const a of L.arrays) a.now = { reads: new Uint32Array(a.total.reads.length), writes: new Uint32Array(a.total.reads.length) };
@@ -283,8 +283,8 @@ function countUntil(tick) {
   L.reach = tick;
 }
 
-// The tile of an array at this moment: a box that was copied as one, or what the block touched between two barriers, or what each
-// warp touched last.
+// Returns the tile of an array at this moment: a box that was copied as one, or what the block touched between two barriers, or
+// what each warp touched last.
 function tile(a) {
   const found = new Set(), list = a.events;
   let last = -1;
@@ -383,8 +383,8 @@ function drawGrids() {
   drawElement();
 }
 
-// Where an element of global memory lies in shared memory: a lane loads it and the same source line stores it there, until another
-// store overwrites it. As [{array, index, from, to}], by events.
+// Returns where an element of global memory lies in shared memory, as [{array, index, from, to}] by events. A lane loads it and the
+// same source line stores it there, until another store overwrites it.
 function copies({ array, index }) {
   const found = [];
   if (L.arrays[array].space !== 'global') return found;
@@ -414,7 +414,7 @@ function copies({ array, index }) {
   return found;
 }
 
-// By line: how often an element is read and written, by which warps and lanes.
+// Counts by line how often an element is read and written, by which warps and lanes.
 function users({ array, index, from = -1, to = L.count }, by = { reads: new Map(), writes: new Map() }) {
   const a = L.arrays[array];
   for (const e of a.events) {
@@ -431,7 +431,7 @@ function users({ array, index, from = -1, to = L.count }, by = { reads: new Map(
   return by;
 }
 
-// Who touches the element under the mouse, or the chosen one.
+// Shows which lanes touch the element under the mouse, or the chosen one.
 function drawElement() {
   const element = state.hover ?? state.element, box = $('#element');
   if (!element) { box.innerHTML = state.tab === 'matrices' ? 'Point at an element: who touches it, how often, from which line.' : ''; return; }
@@ -518,7 +518,7 @@ function drawSectors(box, e, s) {
     drawing(top + lines.length * (high + 2) + 12, [...links, ...parts]);
 }
 
-// What a barrier keeps apart: elements that one thread writes on one side of it and another thread touches on the other.
+// Shows what a barrier keeps apart: elements that one thread writes on one side of it and another thread touches on the other.
 function drawBarrier(box, e) {
   const wall = L.walls.indexOf(L.tick[e]), sides = [new Map(), new Map()], from = L.walls[wall - 1] ?? -1, to = L.walls[wall + 1] ?? Infinity;
   for (let i = 0; i < L.count && L.tick[i] < to; i++) {
@@ -575,7 +575,7 @@ function drawBanks(box, e, s) {
   drawWhatIf($('#whatif'), e, s);
 }
 
-// The wavefronts of this line if the array's rows had another pitch, or their words were swizzled.
+// Shows this line's wavefronts if the array's rows had another pitch, or their words were swizzled.
 function drawWhatIf(box, e, s) {
   const MOST = 1024, array = s.runs[0][0], a = L.arrays[array], words = Math.max(s.bytes >> 2, 1);
   const declared = a.shape.length > 1 ? a.shape[a.shape.length - 1] * a.unit / 4 : 0, pitch = declared || a.pitch;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One page that shows what a kernel did: its source, matrices, requests, banks and time, linked with each other.
+"""Makes one page that shows what a kernel did: its source, matrices, requests, banks and time, linked with each other.
 
     make show-02 KERNEL=name [OPTIONS="--m 64"] [BLOCK=1] [MINE=1]
     make show-broken KERNEL=3
@@ -33,7 +33,7 @@ SIZEOF = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "__half": 2, "float2
 
 
 class Unable(Exception):
-    """What keeps a page from being made, for the reader."""
+    """Says to the reader what keeps a page from being made."""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -41,18 +41,18 @@ class Unable(Exception):
 
 
 def integer(text, known):
-    """The value of an integer expression of known names, or None."""
+    """Returns the value of an integer expression of known names, or None."""
     words = re.sub(r"[A-Za-z_]\w*", lambda name: str(known.get(name[0], "?")), text)
     if not re.fullmatch(r"[\d\s()+*/-]+", words):
         return None
     try:
-        return int(eval(words.replace("/", "//"), {"__builtins__": {}}))  # digits and operators only
+        return int(eval(words.replace("/", "//"), {"__builtins__": {}}))  # it has only digits and operators
     except (SyntaxError, ZeroDivisionError):
         return None
 
 
 def constants(text, kernel):
-    """Integer constants of a source, and the template arguments of this kernel: "tile<16>"."""
+    """Returns integer constants of a source, and the template arguments of this kernel: "tile<16>"."""
     known, name = {}, kernel.partition("<")[0]
     arguments = kernel.partition("<")[2].rstrip(">").split(",")
     template = re.search(rf"template\s*<([^>]*)>\s*__global__[^;{{]*?\b{name}\s*\(", text)
@@ -84,18 +84,18 @@ def declare(array, text, kernel):
 
 class Ticks:
     """
-    A clock on which warps run side by side, as they may on a GPU; in the trace they run one after the other. A tick is 128 bytes
+    On this clock warps run side by side, as they may on a GPU; in the trace they run one after the other. A tick is 128 bytes
     that a warp or the copy engine moves (4 sectors, 1 wavefront), or another event. A warp waits only where its kernel does.
     """
 
     def __init__(self, warps):
         self.warp = [0] * warps
         self.engine = 0
-        self.ids = {}       # named barriers: who came, when
+        self.ids = {}       # named barriers: who arrived, and when
         self.expects = {}   # warp: the mbarrier of its last announcement
-        self.pending = {}   # mbarrier: when the last of its phase came
-        self.phases = {}    # (mbarrier, phase): when it was over
-        self.under_way = {}  # place in shared memory: (when the box is there, its mbarrier)
+        self.pending = {}   # mbarrier: when the last arrival of its phase came
+        self.phases = {}    # (mbarrier, phase): when it ended
+        self.under_way = {}  # place in shared memory: (when the box arrives, its mbarrier)
         self.stores = {}    # warp: when its groups of stores are done
 
     def all_meet(self):
@@ -109,7 +109,7 @@ class Ticks:
         return self.engine
 
     def of(self, event):
-        """(tick, how many) of the next event of the trace."""
+        """Returns (tick, how many) for the next event of the trace."""
         kind, warp = event["event"], event.get("warp")
         place = tuple(event["at"][0][:2]) if event.get("at") else None
         if kind in ("barrier", "cluster_barrier", "grid_barrier"):
@@ -157,7 +157,7 @@ class Ticks:
 
 
 class Interned:
-    """Values by number, in the order of their first use."""
+    """Numbers values in the order of their first use."""
 
     def __init__(self):
         self.values, self.numbers = [], {}
@@ -175,8 +175,9 @@ DETAILS = ("sectors", "lines", "wavefronts", "ideal", "operation", "size", "id",
 
 def pack(launch, lines):
     """
-    A launch for the page. An event is a row of columns: its shape (what it has in common with others), warp, tick, length, value
-    and base, which the bytes in its shape count from; base is a multiple of 128, so that sectors and banks follow from the shape.
+    Packs a launch for the page. An event is a row of columns: its shape (what it has in common with others), warp, tick, length,
+    value and base. The bytes in its shape count from base, which is a multiple of 128, so that sectors and banks follow from the
+    shape.
     """
     arrays = list(launch.arrays)
     number = {key: i for i, key in enumerate(arrays)}
@@ -192,7 +193,7 @@ def pack(launch, lines):
         base = min((byte for _, byte, _, _ in at), default=0) // 128 * 128
         space = event.get("space", "shared" if kind not in ("tma_load", "tma_store") else "global")
         if any((space, name) not in number for name, *_ in at):
-            space = "global"  # what atomics touch may lie in either
+            space = "global"  # atomics may touch either
         shape = {"kind": kind, "space": space, "lanes": event.get("lanes", 0), "bytes": event.get("bytes", 0),
                  "runs": runs(event, "at", space, base), **{key: event[key] for key in DETAILS if key in event}}
         if "line" in event:
@@ -213,7 +214,7 @@ def pack(launch, lines):
 
 
 def sources(lines, folders):
-    """{file: text} of the files that lines name."""
+    """Returns {file: text} for the files that lines name."""
     found = {}
     for name in dict.fromkeys(line.rpartition(":")[0] for line in lines):
         for folder in folders:
@@ -225,7 +226,7 @@ def sources(lines, folders):
 
 
 def page(title, about, launches, folders):
-    """The whole page, as text."""
+    """Returns the whole page as text."""
     lines = Interned()
     for launch in launches:
         texts = sources([launch.line, *(event.get("line", "") for block in launch.blocks for event in block.events[:200])], folders)
@@ -256,7 +257,7 @@ def write(name, text):
 
 
 def traced(command, block, **environment):
-    """(launches, completed process) of a command: of this block, of all where it is None."""
+    """Returns (launches, completed process) of a command, traced for this block, or for all where it is None."""
     environment = {"SIMT_WORKERS": "1", **({} if block is None else {"SIMT_TRACE_BLOCK": str(block)}), **environment}
     launches, done = traces.of(command, **environment)
     if not launches:
@@ -269,7 +270,8 @@ def traced(command, block, **environment):
 
 
 def block_of(report, command, environment):
-    """The block that a report names, or that stores the element which it calls wrong; by number, 0 where there is none."""
+    """Returns the number of the block that a report names, or that stores the element which the report calls wrong; 0 where there
+    is none."""
     block = re.search(r"block \((\d+),(\d+),(\d+)\)", report)
     if block:
         launches, _ = traced(command, 0, **environment)
@@ -288,7 +290,7 @@ def block_of(report, command, environment):
 
 
 def step_page(program, step, kernel, options, block=None, name=None, title=None, note="", **environment):
-    """A page of one kernel of a step's program."""
+    """Makes a page of one kernel of a step's program."""
     arguments = ["--kernel", kernel, "--json", *options]
     done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, cwd=ROOT,
                           env={**os.environ, "SIMT_WORKERS": "1", **environment})
@@ -302,7 +304,7 @@ def step_page(program, step, kernel, options, block=None, name=None, title=None,
     if block is None:
         block = block_of(row["reason"], [program, *arguments], environment) if row["check"] != "pass" else 0
     launches, _ = traced([program, *arguments], block, **environment)
-    if row.get("where"):  # run twice, to see whether the values depend on the order
+    if row.get("where"):  # this runs twice, to see whether the values depend on the order
         launches = launches[:(len(launches) + 1) // 2]
     sizes = "  ".join(f"{key} {value}" for key, value in report["sizes"].items())
     about = {"step": step, "kernel": kernel, "sizes": sizes, "run": row, "note": note,
