@@ -48,12 +48,10 @@ class Statement:
         self.begin, self.columns = begin, columns
         self.leads = not without_comments(source[:begin]).strip()  # only comments come before it
         self.text = " ".join(without_comments(source[begin:end]).split())
-        # First come the lines that it fills when formatted, one blank lost at each break; then the lines of code that it counts
-        # for.
+        # `lines` are those that it fills when formatted, one blank lost at each break; `counted` are those of code.
         self.lines = -(-len(re.sub(r"(?<=[(\[]) | (?=[)\]])", "", self.text)) // columns) if columns else 0
         self.counted = 0 if NOT_COUNTED.match(self.text) else self.lines
-        # Returns where it is in the file, with the comment at its end: the number of its first line, counted from 1, and its
-        # lines.
+        # Its place in the file includes the comment at its end: the number of its first line, counted from 1, and its lines.
         comment = COMMENT_OR_STRING.search(source, end)
         if comment and "\n" not in source[end:comment.start()] and comment[0].startswith("/"):
             end = comment.end()
@@ -87,7 +85,7 @@ def statements(source):
     1 }
     >>> show("#define X \\\\\\n  1\\n/* idea */\\nenum { A, B };")
     1 #define X \\ 1
-    0
+    0 
     1 enum {
     1 A, B
     1 };
