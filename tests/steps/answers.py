@@ -11,7 +11,7 @@ shows. Its lines say how the answer is proved:
                             are arithmetic; KERNEL.COUNTER is what the step's checked program prints as JSON, and there
                             is KERNEL.flops (async_ for async)
     at OPTIONS              the program's, for the lines below; with --list it runs nothing, the formulas say the counts
-    edit FILE: OLD => NEW   in a copy, for the lines below. OLD's tokens are there once; FILE for KERNEL.cu: a header
+    edit FILE: OLD => NEW   in a copy, for the lines below. OLD's tokens are there once; FILE for KERNEL: a header
     passes KERNEL           with these options, in every order of threads
     fails DETECTOR: KERNEL  this detector of common/tools/broken catches it
     fault DETECTOR: NAME    this one of common/tools/broken is what the answer speaks of; this detector must see it
@@ -33,6 +33,7 @@ import types
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "common/tools"), str(ROOT / "common/tools/broken")]
+import facts  # noqa: E402
 import ladder  # noqa: E402
 import broken  # noqa: E402  (its path is set above)
 
@@ -106,12 +107,13 @@ def compare(text, expressions, answer, kernels):
 
 def edit(step, line, edits, number):
     """Builds a copy of the step's checked program with this change, on top of earlier changes to the same file."""
-    match = re.fullmatch(r"(?P<file>[\w./]+)(?: for (?P<compile>[\w./]+))?: (?P<old>.+) => (?P<new>.*)", line)
+    match = re.fullmatch(r"(?P<file>[\w./]+)(?: for (?P<kernel>\w+))?: (?P<old>.+) => (?P<new>.*)", line)
     if not match:
         raise Wrong(f"edit {line}: not FILE: OLD => NEW")
     file = f"{step}/{match['file']}"
     edits.setdefault(file, []).append((file, match["old"], match["new"]))
-    fault = broken.Fault(f"answer-{step}-{number}", file, f"{step}/{match['compile'] or match['file']}", edits[file])
+    compiled = facts.source(match["kernel"]).relative_to(ladder.ROOT) if match["kernel"] else file
+    fault = broken.Fault(f"answer-{step}-{number}", file, str(compiled), edits[file])
     broken.copy_sources(fault)
     return broken.build(fault, "check")
 
