@@ -68,9 +68,9 @@ __global__ void __launch_bounds__(BLOCK_THREADS(LANES), 1)
     if (end_col >= 0)
         output[end_col] = e_end * factor;
 
-        /* Backwards: what was read last is the likeliest to be in the caches still. */
 #pragma unroll 4
     for (int vector = excess - 1 - lane; vector >= 0; vector -= LANES)
+        /* The loop runs backwards: what was read last is likeliest to be in the caches still. */
         store4(output + head + 4 * vector, exp4(middle[vector], whole.m), 1.0f / whole.l, aligned);
 }
 

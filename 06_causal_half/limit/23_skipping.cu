@@ -13,10 +13,12 @@
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], elements of type
  * T; LSE [batch, heads, seq_q], float; row-major. head_dim is at most 64 here, and HEAD_DIM 64.
  *
- * A tile has 192 queries, three warpgroups of 64. Causal, the first of them never sees the last
- * block of keys, and the second one sees it in every other tile. And where seq_q is 64 or more
- * short of a multiple of 192, the first tile of a head has one or two warpgroups without rows. A
- * warpgroup that skips gives the places of its keys and values back unread and passes its turn on,
+ * A tile has 192 queries, three warpgroups of 64, and a block has 128 keys. With a causal mask the
+ * tile's last block is the one in which its last query ends. The first warpgroup's queries end 128
+ * keys earlier, so one block earlier: it never sees the last block. The second one's end 64 keys
+ * earlier, which is the same block in every other tile. And where seq_q is 64 or more short of a
+ * multiple of 192, the first tile of a head has one or two warpgroups without rows. A warpgroup
+ * that skips a block gives the places of its keys and values back unread and passes its turn on,
  * so the others go faster.
  *
  * Where it pays: head_dim up to 64, but for causal sequences of up to 512 keys, whose tiles have
