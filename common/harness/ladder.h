@@ -32,6 +32,9 @@ const void *step_rows(const struct step *step, const struct problem *problem);
 /* Whether the kernel is of the ladder with this name; of any, if it is null. */
 bool kernel_on_ladder(const struct kernel *kernel, const char *ladder);
 
+/* Whether the name is one that the kernel's row says it had: struct kernel. */
+bool kernel_was(const struct kernel *kernel, const char *name);
+
 /* "limit/07_warp_tile.cu": the kernel's file in the step's folder. It lasts until the next call. */
 const char *kernel_path(const struct kernel *kernel);
 
