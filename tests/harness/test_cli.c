@@ -166,7 +166,7 @@ TEST(cli, list_tells_all_as_json)
                                         "\"name\": \"head-dim\"",
                                         "\"maximum\": 128, \"value\": 64",
                                         "\"inputs\": [\"normal\"",
-                                        "\"file\": \"limit/23_skipping.cu\"",
+                                        "\"file\": \"limit/19_skipping.cu\"",
                                         "\"architecture\": \"sm_90a\"",
                                         "\"types\": [\"f16\"]",
                                         "\"head_dim_multiple\": 8",

@@ -1,6 +1,7 @@
 // needs: sm_90a
 /*
- * Idea: blocks stay. One per multiprocessor computes tile after tile.
+ * Idea: blocks stay, one per multiprocessor. Each draws its next tile, whose loads begin before it
+ * has stored the last one.
  *
  *     for each block of Bc keys, last to first:
  *         start S_next = Q·K_nextᵀ             start O += P·V
@@ -13,13 +14,16 @@
  * to 64 or 128, the rest zeros.
  *
  * A block that computes one tile begins with empty places and ends with idle tensor cores, and a
- * multiprocessor has room for only one such block. Here a block begins once. Its tiles are dealt
- * out in advance: those whose number is the block's plus a multiple of the number of blocks. The
- * producer goes on with the next tile's Q, K and V as soon as the last scores have been computed
- * from this one's Q, while the consumers still compute its last output; a tile's stores leave while
- * the next is computed.
+ * multiprocessor has room for only one such block. Here a block begins once. With a second place
+ * for Q its producer requests the next tile's Q, K and V while this one is still computed, as far
+ * as places are empty, and a tile's stores leave while the next is computed.
  *
- * Cost: as tma_store's.
+ * Causal tiles differ in length: dealt out in advance, they give some blocks more work than others.
+ * The producer draws the next tile with an atomic addition while it requests this one, and
+ * announces it to the consumers beside its Q. With the longest first (tile_order.cuh) no block has
+ * a long tile left at the end. The counter is the call's workspace, cleared on its stream.
+ *
+ * Cost: as tma_store's, shared memory for a second Q, and one atomic operation per tile.
  *
  * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), section 3; CUTLASS persistent kernels.
  */
@@ -36,19 +40,22 @@
 template <class Config>
 struct __align__(1024) shared_tiles
 {
-    typename Config::T Q[Config::Br * Config::HEAD_DIM];
+    typename Config::T Q[2][Config::Br * Config::HEAD_DIM];
     typename Config::T K[Config::STAGES][Bc * Config::HEAD_DIM];
     typename Config::T V[Config::STAGES][Bc * Config::HEAD_DIM];
-    uint64_t Q_full, K_full[Config::STAGES], V_full[Config::STAGES];
-    uint64_t Q_empty, K_empty[Config::STAGES], V_empty[Config::STAGES];
+    uint64_t Q_full[2], K_full[Config::STAGES], V_full[Config::STAGES];
+    uint64_t Q_empty[2], K_empty[Config::STAGES], V_empty[Config::STAGES];
+    struct hopper_tile tile[2]; /* whose queries Q holds; 0 blocks: there are no more */
 };
 
 /* By one thread. */
 template <class Config>
 static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<Config> *shared)
 {
-    mbarrier_init(&shared->Q_full, 1);
-    mbarrier_init(&shared->Q_empty, 4 * Config::WARPGROUPS);
+    for (int place = 0; place < 2; place++) {
+        mbarrier_init(&shared->Q_full[place], 1);
+        mbarrier_init(&shared->Q_empty[place], 4 * Config::WARPGROUPS);
+    }
     for (int stage = 0; stage < Config::STAGES; stage++) {
         mbarrier_init(&shared->K_full[stage], 1);
         mbarrier_init(&shared->V_full[stage], 1);
@@ -65,14 +72,18 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
  */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
-                                               const struct hopper_problem &problem)
+                                               const struct hopper_problem &problem,
+                                               unsigned int *counter)
 {
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
-    for (int number = blockIdx.x; number < problem.order.tiles; number += gridDim.x) {
+    for (int number = blockIdx.x; number < problem.order.tiles;) {
+        /* the next tile's number, early: the counter's answer takes a while */
+        const int draw = (int)atomicAdd(counter, 1u);
         const struct hopper_tile tile = hopper_tile_of<Config::Br, CAUSAL>(problem, number);
-        mbarrier_wait(&shared->Q_empty, Q_at.phase ^ 1);
-        load_queries<Config>(shared->Q, problem, tile, &shared->Q_full);
-        advance<1>(Q_at);
+        mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
+        shared->tile[Q_at.stage] = tile;
+        load_queries<Config>(shared->Q[Q_at.stage], problem, tile, &shared->Q_full[Q_at.stage]);
+        advance<2>(Q_at);
         for (int block = tile.blocks - 1; block >= 0; block--) {
             mbarrier_wait(&shared->K_empty[K_at.stage], K_at.phase ^ 1);
             load_block<Config>(shared->K[K_at.stage], &problem.maps.K, block, tile.kv_head,
@@ -83,7 +94,12 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
                                &shared->V_full[V_at.stage]);
             advance<Config::STAGES>(V_at);
         }
+        number = (int)gridDim.x + draw;
     }
+    mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
+    shared->tile[Q_at.stage] = {0, 0, 0, 0, 0};
+    /* no bytes are expected: this arrival alone completes the phase */
+    mbarrier_arrive(&shared->Q_full[Q_at.stage]);
 }
 
 /* Computes one warpgroup's 64 rows of each of the block's tiles. */
@@ -99,18 +115,20 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
     struct consumer<Config> c;
     c.shared = shared;
     c.warpgroup = warpgroup;
-    c.Q = shared->Q + warpgroup * WARPGROUP_ROWS * Config::HEAD_DIM;
     c.K_at = c.V_at = {0, 0};
     c.scale_log2 = problem.scale_log2;
 
     /* The first turn is warpgroup 0's, as if the last warpgroup had passed it on. */
     if (warpgroup == Config::WARPGROUPS - 1)
         pass_turn(c);
-    for (int number = blockIdx.x; number < problem.order.tiles; number += gridDim.x) {
-        const struct hopper_tile tile = hopper_tile_of<Config::Br, CAUSAL>(problem, number);
+    for (;;) {
+        mbarrier_wait(&shared->Q_full[Q_at.stage], Q_at.phase);
+        const struct hopper_tile tile = announced_tile(&shared->tile[Q_at.stage]);
+        if (tile.blocks == 0)
+            break;
+        c.Q = shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * Config::HEAD_DIM;
         begin_rows<CAUSAL>(c, problem, tile);
         clear_output(c);
-        mbarrier_wait(&shared->Q_full, Q_at.phase);
 
         /* The first block: there is no output yet to overlap with. */
         int block = tile.blocks - 1;
@@ -127,8 +145,8 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
         for (; block >= 0; block--)
             step(c, block, false);
         if (threadIdx.x % WARP == 0)
-            mbarrier_arrive(&shared->Q_empty);
-        advance<1>(Q_at);
+            mbarrier_arrive(&shared->Q_empty[Q_at.stage]);
+        advance<2>(Q_at);
 
         /* The last block's output. */
         mbarrier_wait(&shared->V_full[c.V_at.stage], c.V_at.phase);
@@ -145,8 +163,8 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
 
 template <class Config, bool CAUSAL>
 __global__ void __launch_bounds__(Config::THREADS, 1)
-    flash_resident(const __grid_constant__ struct hopper_problem problem,
-                   const __grid_constant__ CUtensorMap map)
+    flash_persistent_blocks(const __grid_constant__ struct hopper_problem problem,
+                            const __grid_constant__ CUtensorMap map, unsigned int *counter)
 {
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
@@ -161,7 +179,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
     if (warpgroup == Config::WARPGROUPS) {
         registers_decrease<Config::WARPGROUPS == 3 ? 32 : 40>();
         if (threadIdx.x == 128 * Config::WARPGROUPS)
-            produce<Config, CAUSAL>(shared, problem);
+            produce<Config, CAUSAL>(shared, problem, counter);
     } else {
         registers_increase<Config::WARPGROUPS == 3 ? 160 : 232>();
         compute_rows<Config, CAUSAL>(shared, problem, &map, warpgroup);
@@ -175,22 +193,26 @@ static cudaError_t launch(const struct attention *call)
     struct hopper_problem problem;
     CUtensorMap map;
     const int bytes = sizeof(struct shared_tiles<Config>) + Config::Br * HEAD_DIM * sizeof(T);
-    cudaError_t status = prepare_hopper(&problem, call, Config::Br,
-                                        (const void *)flash_resident<Config, CAUSAL>, bytes);
+    cudaError_t status = prepare_hopper(
+        &problem, call, Config::Br, (const void *)flash_persistent_blocks<Config, CAUSAL>, bytes);
     if (status == cudaSuccess)
         status = tensor_map_of_halves(&map, call->O, (size_t)call->batch * call->heads, call->seq_q,
                                       call->head_dim, WARP_ROWS);
     struct device_limits device;
     if (status == cudaSuccess)
         status = current_device(&device);
+    unsigned int *const counter = (unsigned int *)call->workspace;
+    if (status == cudaSuccess)
+        status = cudaMemsetAsync(counter, 0, sizeof *counter, call->stream);
     if (status != cudaSuccess)
         return status;
     const int blocks = resident_blocks(problem.order.tiles, &device);
-    flash_resident<Config, CAUSAL><<<blocks, Config::THREADS, bytes, call->stream>>>(problem, map);
+    flash_persistent_blocks<Config, CAUSAL>
+        <<<blocks, Config::THREADS, bytes, call->stream>>>(problem, map, counter);
     return cudaGetLastError();
 }
 
-extern "C" cudaError_t attention_resident(const struct attention *call)
+extern "C" cudaError_t attention_persistent_blocks(const struct attention *call)
 {
     return LAUNCH(call);
 }
