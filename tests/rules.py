@@ -6,8 +6,9 @@
 Step folders hold no answers and no variants of a kernel by size, launchers take at most seven arguments, no kernel's file
 keeps state on the device between launches, no source asks which backend compiles it, every quoted include is found and none
 leads up (ROOMS) or sideways to another step, a kernel is understood from few files and named in nothing that is for all of
-them, no script hides a module of Python's, links lead somewhere, every rung has planted faults, of three rungs in a row the
-section of one shows a picture and every picture is shown, and docs/errata.md tells the exercises as tests/faults has them.
+them, no script hides a module of Python's, links lead somewhere, a name that a row says its kernel had is no kernel's now and no other's then, every rung has
+planted faults, of three rungs in a row the section of one shows a picture and every picture is shown, and docs/errata.md
+tells the exercises as tests/faults has them.
 """
 import pathlib
 import re
@@ -95,6 +96,17 @@ def of_a_page(path, text):
             yield found, f"links to {found[1]}, which is not there"
 
 
+def of_the_old_names():
+    claimed = {}
+    for name, kernel in facts.kernels().items():
+        for old in kernel["was"].split():
+            if old in facts.kernels():
+                yield f"{kernel['step']}: {name} was {old}, and there is a kernel of that name"
+            if old in claimed:
+                yield f"{kernel['step']}: {name} was {old}, and so was {claimed[old]}"
+            claimed[old] = name
+
+
 def of_the_exercises():
     told = set(re.findall(r"<summary>(\d+\. .*)</summary>[^<]*?\[([\w-]+)\]\([^)]*\.faults\)", (ROOT / "docs/errata.md").read_text()))
     planted = {(f"{fault.exercise}. {fault.kernel}: {fault.symptom}", fault.name)
@@ -154,7 +166,7 @@ def of_the_pictures():
 
 
 def main():
-    broken_rules = [*of_the_exercises(), *of_the_faults(), *of_the_names(), *of_the_pictures()]
+    broken_rules = [*of_the_exercises(), *of_the_old_names(), *of_the_faults(), *of_the_names(), *of_the_pictures()]
     broken_rules += [f"{path}: hides Python's own {pathlib.Path(path).stem} from the scripts beside it" for path in FILES
                      if path.endswith(".py") and pathlib.Path(path).stem in sys.stdlib_module_names]
     for path in FILES:
