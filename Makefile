@@ -108,6 +108,18 @@ STEP ?=
 KERNEL ?=
 LADDER ?=
 unexport STEP KERNEL LADDER
+# A name that a row says its kernel had, or a fault of that name, means this kernel now. WAS has a word OLD=NEW for each.
+old_and_new = $(subst =, ,$(filter $(firstword $(subst -, ,$(1)))=%,$(WAS)))
+kernel_now = $(if $(old_and_new),$(patsubst $(firstword $(old_and_new))%,$(lastword $(old_and_new))%,$(1)),$(1))
+ifneq ($(KERNEL),)
+  WAS := $(shell cat 0?_*/*_step.c | tr '\n' ' ' | sed 's/_ROW./\n/g' | \
+      sed -nE 's/^ *(\w+),.*\.about\.was = *"([^"]*)".*/\1 \2/p' | awk '{ for (i = 2; i <= NF; i++) print $$i "=" $$1 }')
+  RENAMED := $(strip $(foreach name,$(KERNEL),$(call old_and_new,$(name))))
+  ifneq ($(RENAMED),)
+    override KERNEL := $(foreach name,$(KERNEL),$(call kernel_now,$(name)))
+    $(if $(filter 0,$(MAKELEVEL)),$(shell printf '%s is %s now\n' $(RENAMED) >&2))
+  endif
+endif
 STEPS_OF_STEP := $(if $(filter-out all,$(STEP)),$(foreach number,$(STEP),$(call step_named,$(number))),$(STEPS))
 CHOSEN_STEPS := $(if $(KERNEL),$(foreach step,$(STEPS_OF_STEP),$(if \
     $(filter $(KERNEL),$(call kernels_of,$(step))),$(step))),$(STEPS_OF_STEP))

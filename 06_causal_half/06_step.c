@@ -40,12 +40,6 @@ static size_t multicast_workspace(const struct attention *call)
     return pairs_pay(call) ? 0 : counter_workspace(call);
 }
 
-/* Q and two places for K and V, padded: for head_dim > 64 over the 99 KB of sm_86, 89 or 120. */
-static size_t mma_tall_shared(const struct attention *call)
-{
-    return call->head_dim > 64 ? (128 + 2 * 2 * 64) * (128 + 8) * sizeof(uint16_t) : 0;
-}
-
 /* Tiles of a head, and the keys that their blocks load, whole tiles of Bc of those that some query
  * sees, at least `least` tiles; of the last as many as there are. */
 struct loaded {
@@ -102,7 +96,8 @@ static struct cost mma_async_cost(const struct attention_kernel *row, const stru
     return halves_cost(row, call, 8, 2, 1);
 }
 
-static struct cost mma_staged_cost(const struct attention_kernel *row, const struct attention *call)
+static struct cost mma_ordered_cost(const struct attention_kernel *row,
+                                    const struct attention *call)
 {
     return halves_cost(row, call, 8, 8, 1);
 }
@@ -159,7 +154,8 @@ static struct cost tma_store_cost(const struct attention_kernel *row, const stru
     return with_stored_boxes(wgmma_cost(row, call), call);
 }
 
-static struct cost persistent_cost(const struct attention_kernel *row, const struct attention *call)
+static struct cost across_tiles_cost(const struct attention_kernel *row,
+                                     const struct attention *call)
 {
     const int Br = WARPGROUP_ROWS * persistent_warpgroups(call);
     return with_stored_boxes(tiles_from_the_end(row, call, Br), call);
@@ -176,7 +172,7 @@ static struct cost cost_of_pairs(const struct attention_kernel *row, const struc
 
 static struct cost multicast_cost(const struct attention_kernel *row, const struct attention *call)
 {
-    return (pairs_pay(call) ? cost_of_pairs : persistent_cost)(row, call);
+    return (pairs_pay(call) ? cost_of_pairs : across_tiles_cost)(row, call);
 }
 
 static struct cost drawn_pairs_cost(const struct attention_kernel *row,
@@ -203,42 +199,37 @@ static const struct attention_kernel core[] = {
                   "the next tile is copied while this one is multiplied", .about.after = "mma",
                   .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_async_cost, .Br = {64, 64},
                   .Bc = {64, 64}),
-    ATTENTION_ROW(
-        mma_tall, "05_mma_tall.cu", "32 rows a warp: each read of K and V serves two products",
-        .about.after = "mma_async", .about.architecture = "sm_80", BOTH_TYPES,
-        .shared = mma_tall_shared, .cost = mma_async_cost, .Br = {128, 128}, .Bc = {64, 64}),
-    ATTENTION_ROW(mma_swizzled, "06_mma_swizzled.cu",
-                  "tiles swizzled instead of padded: ldmatrix without bank conflicts",
-                  .about.after = "mma_tall", .about.architecture = "sm_80", BOTH_TYPES,
-                  .cost = mma_async_cost, .Br = {128, 128}, .Bc = {48, 64}),
-    ATTENTION_ROW(mma_staged, "07_mma_staged.cu", "O leaves through shared memory, 16 bytes a lane",
-                  .about.after = "mma_swizzled", .about.architecture = "sm_80", BOTH_TYPES,
-                  .cost = mma_staged_cost, .Br = {128, 128}, .Bc = {48, 64}),
-    ATTENTION_ROW(mma_ordered, "08_mma_ordered.cu",
-                  "tiles in an order: the longest first, heads in groups that the L2 cache holds",
-                  .about.after = "mma_staged", .about.architecture = "sm_80", BOTH_TYPES,
-                  .cost = mma_staged_cost, .Br = {128, 128}, .Bc = {48, 64}),
+    ATTENTION_ROW(mma_swizzled, "05_mma_swizzled.cu",
+                  "32 rows a warp and swizzled tiles: fewer reads, none with a bank conflict",
+                  .about.after = "mma_async", .about.was = "mma_tall",
+                  .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_async_cost,
+                  .Br = {128, 128}, .Bc = {48, 64}),
+    ATTENTION_ROW(mma_ordered, "06_mma_ordered.cu",
+                  "tiles in an order that fills chip and cache; O leaves 16 bytes a lane",
+                  .about.after = "mma_swizzled", .about.was = "mma_staged",
+                  .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_ordered_cost,
+                  .Br = {128, 128}, .Bc = {48, 64}),
     {.about.name = NULL},
 };
 
 static const struct attention_kernel hopper[] = {
-    ATTENTION_ROW(mma_tma, "09_mma_tma.cu", "one thread requests whole tiles from the copy engine",
+    ATTENTION_ROW(mma_tma, "07_mma_tma.cu", "one thread requests whole tiles from the copy engine",
                   .about.after = "mma_ordered", .about.architecture = "sm_90", BOTH_TYPES,
                   .cost = mma_tma_cost, .Br = {128, 128}, .Bc = {48, 64},
                   .about.shown_sizes = PIPELINE),
-    ATTENTION_ROW(wgmma, "10_wgmma.cu",
+    ATTENTION_ROW(wgmma, "08_wgmma.cu",
                   "products by four warps at once, straight from shared memory", HOPPER_LIMITS,
                   .cost = wgmma_cost, .Br = {128, 128}, .Bc = {128, 128},
                   .about.shown_sizes = PIPELINE),
-    ATTENTION_ROW(producer_warp, "11_producer_warp.cu",
+    ATTENTION_ROW(producer_warp, "09_producer_warp.cu",
                   "one warp loads, the others compute, registers move to them",
                   .about.after = "wgmma", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES,
                   .about.shown_sizes = PIPELINE),
-    ATTENTION_ROW(overlap, "12_overlap.cu",
+    ATTENTION_ROW(overlap, "10_overlap.cu",
                   "the output of a block of keys runs under the next softmax",
                   .about.after = "producer_warp", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES,
                   .about.shown_sizes = PIPELINE),
-    ATTENTION_ROW(ping_pong, "13_ping_pong.cu",
+    ATTENTION_ROW(ping_pong, "11_ping_pong.cu",
                   "the warpgroups take turns: softmax of one under the products of the other",
                   .about.after = "overlap", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES,
                   .about.shown_sizes = PIPELINE),
@@ -246,41 +237,38 @@ static const struct attention_kernel hopper[] = {
 };
 
 static const struct attention_kernel limit[] = {
-    ATTENTION_ROW(tma_store, "14_tma_store.cu",
+    ATTENTION_ROW(tma_store, "12_tma_store.cu",
                   "O leaves through shared memory and the copy engine", .about.after = "ping_pong",
                   HOPPER_LIMITS, .cost = tma_store_cost, HOPPER_TILES,
                   .about.shown_sizes = PIPELINE),
-    ATTENTION_ROW(resident, "15_resident.cu",
-                  "blocks stay: one per multiprocessor computes tile after tile",
-                  .about.after = "tma_store", HOPPER_LIMITS, .cost = tma_store_cost, HOPPER_TILES,
+    ATTENTION_ROW(persistent_blocks, "13_persistent_blocks.cu",
+                  "blocks stay: each draws its next tile, whose loads begin before it has stored "
+                  "the last one",
+                  .about.after = "tma_store", .about.was = "drawn ahead resident", HOPPER_LIMITS,
+                  .workspace = counter_workspace, .cost = tma_store_cost, HOPPER_TILES,
                   .about.shown_sizes = FIVE_HEADS),
-    ATTENTION_ROW(ahead, "16_ahead.cu", "a second place for Q: loads run ahead into the next tile",
-                  .about.after = "resident", HOPPER_LIMITS, .cost = tma_store_cost, HOPPER_TILES,
+    ATTENTION_ROW(across_tiles, "14_across_tiles.cu",
+                  "the pipeline runs on across the edge between two tiles",
+                  .about.after = "persistent_blocks", .about.was = "persistent", HOPPER_LIMITS,
+                  .workspace = counter_workspace, .cost = across_tiles_cost, HOPPER_TILES,
                   .about.shown_sizes = FIVE_HEADS),
-    ATTENTION_ROW(drawn, "17_drawn.cu", "tiles are drawn from a counter instead of dealt out",
-                  .about.after = "ahead", HOPPER_LIMITS, .workspace = counter_workspace,
-                  .cost = tma_store_cost, HOPPER_TILES, .about.shown_sizes = FIVE_HEADS),
-    ATTENTION_ROW(persistent, "18_persistent.cu",
-                  "the pipeline runs on across the edge between two tiles", .about.after = "drawn",
-                  HOPPER_LIMITS, .workspace = counter_workspace, .cost = persistent_cost,
-                  HOPPER_TILES, .about.shown_sizes = FIVE_HEADS),
-    ATTENTION_ROW(multicast, "19_multicast.cu",
+    ATTENTION_ROW(multicast, "15_multicast.cu",
                   "pairs of blocks: one load brings keys and values to both",
-                  .about.after = "persistent", HOPPER_LIMITS, .workspace = multicast_workspace,
+                  .about.after = "across_tiles", HOPPER_LIMITS, .workspace = multicast_workspace,
                   .cost = multicast_cost, HOPPER_TILES, PAIRS),
-    ATTENTION_ROW(lazy_rescale, "20_lazy_rescale.cu",
+    ATTENTION_ROW(lazy_rescale, "16_lazy_rescale.cu",
                   "a maximum that has grown a little is not followed: O is rarely multiplied",
                   .about.after = "multicast", HOPPER_LIMITS, .workspace = multicast_workspace,
                   .cost = multicast_cost, HOPPER_TILES, PAIRS),
-    ATTENTION_ROW(drawn_pairs, "21_drawn_pairs.cu",
+    ATTENTION_ROW(drawn_pairs, "17_drawn_pairs.cu",
                   "a warp of its own draws for a pair: causal pairs, too",
                   .about.after = "lazy_rescale", HOPPER_LIMITS, .workspace = multicast_workspace,
                   .cost = drawn_pairs_cost, HOPPER_TILES, CAUSAL_PAIRS),
-    ATTENTION_ROW(folded, "22_folded.cu",
+    ATTENTION_ROW(folded, "18_folded.cu",
                   "a pair's rows are folded: both of its blocks skip masked keys",
                   .about.after = "drawn_pairs", HOPPER_LIMITS, .workspace = multicast_workspace,
                   .cost = drawn_pairs_cost, HOPPER_TILES, CAUSAL_PAIRS),
-    ATTENTION_ROW(skipping, "23_skipping.cu",
+    ATTENTION_ROW(skipping, "19_skipping.cu",
                   "a warpgroup skips keys that none of its own rows sees", .about.after = "folded",
                   HOPPER_LIMITS, .workspace = multicast_workspace, .cost = drawn_pairs_cost,
                   HOPPER_TILES,

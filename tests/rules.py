@@ -6,8 +6,9 @@
 A step's folder holds no answers and no variants of a kernel by size. A launcher takes at most seven arguments. No kernel's file
 keeps state on the device between launches, and no source asks which backend compiles it. Every quoted include is found, and none
 leads up (ROOMS) or sideways to another step. A kernel is understood from few files, and nothing that is for all kernels names
-one. No script hides a module of Python's. Links lead somewhere. Every rung has planted faults. Of three rungs in a row at least
-one has a picture in its section, and every picture is shown. docs/errata.md tells the exercises as tests/faults has them.
+one. No script hides a module of Python's. Links lead somewhere. A name that a kernel had is no kernel's now, and no other's then.
+Every rung has planted faults. Of three rungs in a row at least one has a picture in its section, and every picture is shown.
+docs/errata.md tells the exercises as tests/faults has them.
 """
 import pathlib
 import re
@@ -97,6 +98,17 @@ def of_a_page(path, text):
             yield found, f"links to {found[1]}, which is not there"
 
 
+def of_the_old_names():
+    claimed = {}
+    for name, kernel in facts.kernels().items():
+        for old in kernel["was"].split():
+            if old in facts.kernels():
+                yield f"{kernel['step']}: {name} was {old}, and there is a kernel of that name"
+            if old in claimed:
+                yield f"{kernel['step']}: {name} was {old}, and so was {claimed[old]}"
+            claimed[old] = name
+
+
 def of_the_exercises():
     told = set(re.findall(r"<summary>(\d+\. .*)</summary>[^<]*?\[([\w-]+)\]\([^)]*\.faults\)", (ROOT / "docs/errata.md").read_text()))
     planted = {(f"{fault.exercise}. {fault.kernel}: {fault.symptom}", fault.name)
@@ -157,7 +169,7 @@ def of_the_pictures():
 
 
 def main():
-    broken_rules = [*of_the_exercises(), *of_the_faults(), *of_the_names(), *of_the_pictures()]
+    broken_rules = [*of_the_exercises(), *of_the_old_names(), *of_the_faults(), *of_the_names(), *of_the_pictures()]
     broken_rules += [f"{path}: hides Python's own {pathlib.Path(path).stem} from the scripts beside it" for path in FILES
                      if path.endswith(".py") and pathlib.Path(path).stem in sys.stdlib_module_names]
     for path in FILES:

@@ -24,7 +24,7 @@ enum { PAIR = 2 };
 #define HOPPER_WARPGROUPS(HEAD_DIM) ((HEAD_DIM) == 64 ? 3 : 2)
 #define HOPPER_ROWS(HEAD_DIM) (WARPGROUP_ROWS * HOPPER_WARPGROUPS(HEAD_DIM))
 
-/* From persistent on: short causal problems have shorter tiles at a head_dim of up to 64. */
+/* From across_tiles on: short causal problems have shorter tiles at a head_dim of up to 64. */
 static inline int persistent_warpgroups(const struct attention *call)
 {
     const int SHORT = 512; /* keys, measured */

@@ -1,4 +1,4 @@
-/* The steps of a consumer that takes turns with the others: ping_pong (13_ping_pong.cu) brings
+/* The steps of a consumer that takes turns with the others: ping_pong (11_ping_pong.cu) brings
  * them, the rungs after it keep them, from lazy_rescale on with another step. The rung defines
  * shared_tiles. */
 #ifndef PING_PONG_CUH

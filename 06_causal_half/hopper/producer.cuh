@@ -1,5 +1,5 @@
 /* A block of one tile: a producer and its consumers, what they share, and what the producer does.
- * producer_warp (11_producer_warp.cu) brings it, the next three rungs keep it. */
+ * producer_warp (09_producer_warp.cu) brings it, the next three rungs keep it. */
 #ifndef PRODUCER_CUH
 #define PRODUCER_CUH
 

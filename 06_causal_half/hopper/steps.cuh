@@ -1,4 +1,4 @@
-/* What a consumer does when products have ended; from producer_warp (11_producer_warp.cu) on. The
+/* What a consumer does when products have ended; from producer_warp (09_producer_warp.cu) on. The
  * rung defines shared_tiles. */
 #ifndef STEPS_CUH
 #define STEPS_CUH

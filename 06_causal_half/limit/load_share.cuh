@@ -1,4 +1,4 @@
-/* The loads of a pair of blocks: what 19_multicast.cu brings and the next three rungs keep. */
+/* The loads of a pair of blocks: what 15_multicast.cu brings and the next three rungs keep. */
 #ifndef LOAD_SHARE_CUH
 #define LOAD_SHARE_CUH
 

@@ -53,6 +53,18 @@ bool kernel_on_ladder(const struct kernel *kernel, const char *ladder)
     return ladder == NULL || strcmp(kernel->ladder, ladder) == 0;
 }
 
+bool kernel_was(const struct kernel *kernel, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *was = kernel->was; was && *was; was += strspn(was, " ")) {
+        const size_t one = strcspn(was, " ");
+        if (one == length && strncmp(was, name, length) == 0)
+            return true;
+        was += one;
+    }
+    return false;
+}
+
 const char *kernel_path(const struct kernel *kernel)
 {
     static char path[256];

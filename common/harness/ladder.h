@@ -33,6 +33,9 @@ const void *step_rows(const struct step *step, const struct problem *problem);
  * null. */
 bool kernel_on_ladder(const struct kernel *kernel, const char *ladder);
 
+/* Returns whether the name is one that the kernel's row says it had: struct kernel. */
+bool kernel_was(const struct kernel *kernel, const char *name);
+
 /* Returns the kernel's file in the step's folder, such as "limit/07_warp_tile.cu". The string lasts
  * until the next call. */
 const char *kernel_path(const struct kernel *kernel);

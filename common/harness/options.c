@@ -83,13 +83,16 @@ static error_t select_kernel(struct request *request, const char *name)
 {
     char names[MAX_ARGUMENT_NAMES] = "";
     for (size_t index = 0; index < request_kernels(request); index++) {
-        const char *candidate = request_kernel(request, index)->name;
-        if (strcmp(candidate, name) == 0) {
+        const struct kernel *candidate = request_kernel(request, index);
+        const bool was = kernel_was(candidate, name);
+        if (was)
+            fprintf(stderr, "%s is %s now\n", name, candidate->name);
+        if (was || strcmp(candidate->name, name) == 0) {
             request->selected[index] = true;
             request->any_selected = true;
             return 0;
         }
-        append_name(names, candidate);
+        append_name(names, candidate->name);
     }
     return complain(request, "--kernel is '%s'; it must be one of %s", name, names);
 }

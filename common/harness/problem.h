@@ -81,6 +81,9 @@ struct kernel {
     const char *idea; /* what is new in it, in one line */
     /* The rung that this one changes; null where it changes none. */
     const char *after;
+    /* Names that mean this kernel now: its own before it was renamed, those of rungs that became
+     * part of it. A space between two; null for none. */
+    const char *was;
     const char *ladder; /* filled in by step_rows() */
     /* The oldest architecture that the kernel runs on, in nvcc's words: "sm_80". "sm_90a" is that
      * one alone. Null means any. */

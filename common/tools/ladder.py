@@ -373,7 +373,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.diff:
         try:
-            show(find(arguments.diff), arguments.code)
+            show(find(facts.called(arguments.diff)), arguments.code)
         except LookupError as error:
             parser.error(error)
     for step in arguments.step:

@@ -93,6 +93,8 @@ class NewKernel:
             raise Refused(f"AFTER is '{after}'; it must be a kernel of step {step}: {' '.join(rows)}")
         if name in facts.kernels():
             raise Refused(f"NAME is '{name}'; {facts.kernels()[name]['step']} has a kernel of that name")
+        if name in facts.successors():
+            raise Refused(f"NAME is '{name}'; that was {facts.successors()[name]}, and no old name gets a new meaning")
         self.step, self.ladder, self.name, self.after, self.row = steps[step]["step"], ladder, name, after, rows[after]
         self.folder = ROOT / self.step
         self.old = self.folder / self.row["file"]

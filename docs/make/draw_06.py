@@ -202,7 +202,7 @@ def picture_06_mma_swizzled():
     picture.text(x + 380, y + 62, "Below, a row of cells is a wavefront, a column", "m")
     picture.text(x + 380, y + 80, "a bank, and the number is the row that is read.", "m")
     reads = [event for event in views.accesses(launch, "load", "dynamic", "shared", 0) if event["bytes"] == 16]
-    padded = [event for event in views.accesses(views.traced("06", "mma_tall", SHORT, 0, 0)[-1], "load", "dynamic",
+    padded = [event for event in views.accesses(views.traced("06", "mma_async", SHORT, 0, 0)[-1], "load", "dynamic",
                                                 "shared", 0) if event["bytes"] == 16]
     eight = {**reads[0], "lanes": 255, "at": [[array, byte, 0, 1] for array, byte in traces.places(reads[0]["at"])[:8]]}
     y += 196
@@ -210,7 +210,7 @@ def picture_06_mma_swizzled():
     for says, words in (("one chunk of eight rows, swizzled, as the kernel's ldmatrix reads it",
                          [(begin + byte) // 4 for _, byte in traces.places(eight["at"])]),
                         ("without the swizzle: the same four banks for all", [32 * row for row in range(8)]),
-                        ("mma_tall: rows padded by 16 bytes", [byte // 4
+                        ("mma_async: rows padded by 16 bytes", [byte // 4
                                                                for _, byte in traces.places(padded[0]["at"])[:8]])):
         moved = traces.moved({**eight, "at": [["a", 4 * word, 0, 1] for word in words]},
                              {("shared", "a"): 0})["wavefronts"]
@@ -222,7 +222,7 @@ def picture_06_mma_ordered():
     picture = svg.Picture("mma_ordered: which blocks start first?",
                           "Blocks in the order of their numbers; before, long ones come anywhere, now first.")
     y = 44
-    for kernel in ("mma_staged", "mma_ordered"):
+    for kernel in ("mma_swizzled", "mma_ordered"):
         launch = views.traced("06", kernel, "--heads 4 --seq 512 --head-dim 64 --causal", None, 0)[-1]
         keys = []
         for block in launch.blocks:
@@ -371,10 +371,10 @@ def picture_06_tma_store():
     return picture
 
 
-def picture_06_persistent():
+def picture_06_across_tiles():
     # Block 0 draws more than one tile.
-    return axes("persistent: the first product of the next tile runs with the last of this one",
-                "Across the edge the tensor cores go on.", (("drawn", 128), ("persistent", 128)),
+    return axes("across_tiles: the first product of the next tile runs with the last of this one",
+                "Across the edge the tensor cores go on.", (("persistent_blocks", 128), ("across_tiles", 128)),
                 "--heads 12 --seq 256 --head-dim 128", 128, GROUPS, 12400, TWO + " Thick line: the turn passes.", NAMES)
 
 
@@ -465,7 +465,7 @@ def picture_06_skipping():
     picture = svg.Picture("skipping: which tiles of keys does each warpgroup compute?",
                           "A warpgroup passes by the keys that its rows do not see, and nearly all where it has no rows.")
     x, keys, queries = 16, 768, 320
-    for kernel in ("persistent", "skipping"):
+    for kernel in ("across_tiles", "skipping"):
         launch = views.traced("06", kernel, f"--heads 1 --seq-q {queries} --seq-kv {keys} --head-dim 64 --causal")[-1]
         picture.text(x, 56, f"{kernel}: {queries} queries, {keys} keys, causal", "t b")
         picture.text(x + 150, 78, "tiles of 128 keys", "m")
@@ -493,31 +493,23 @@ def picture_06_skipping():
     return picture
 
 
-def picture_06_drawn():
-    launch = views.traced("06", "ahead", "--heads 4 --seq 1024 --head-dim 64 --causal")[-1]
-    picture = svg.Picture("drawn: who takes which tile?", "Dealt out by number, and taken by whoever is free.")
-    lengths, shares = [], []
-    for block in launch.blocks:
-        mine = []
-        for event in sorted(block.events, key=lambda event: event["t"]):
-            if event["event"] == "tma_load" and event["from"][0] == 0:
-                if event["at"][0][0] == "Q":
-                    if not mine or mine[-1][1]:
-                        mine.append([event["from"], 0])
-                elif event["at"][0][0] == "K":
-                    mine[-1][1] += 1
-        shares.append([count for _, count in mine])
-    for turn in range(max(map(len, shares))):
-        lengths += [share[turn] for share in shares if len(share) > turn]
+def picture_06_persistent_blocks():
+    sizes = "--heads 4 --seq 1024 --head-dim 64 --causal"
+    blocks = len(views.traced("06", "persistent_blocks", sizes)[-1].blocks)
+    # In tma_store each tile has a block of its own, of the same number.
+    lengths = [sum(event["event"] == "tma_load" and event["from"][0] == 0 and event["at"][0][0] == "K" for event in block.events)
+               for block in views.traced("06", "tma_store", sizes)[-1].blocks]
+    picture = svg.Picture("persistent_blocks: who takes which tile?", "Dealt out by number, and taken by whoever is free.")
+    shares = [lengths[block::blocks] for block in range(blocks)]
     dealt = [sum(share) for share in shares]
     scale = 600 / max(dealt)
-    free, taken = [0] * len(shares), [[] for _ in shares]
+    free, taken = [0] * blocks, [[] for _ in shares]
     for length in lengths:
         one = free.index(min(free))
         taken[one].append(length)
         free[one] += length
     y = 44
-    for says, rows in ((f"ahead: tile b, b + {len(shares)}, ... for block b", shares),
+    for says, rows in ((f"dealt: tile b, b + {blocks}, ... for block b", shares),
                        ("drawn: whoever is free takes the next tile, longest first", taken)):
         picture.text(16, y + 12, says, "t b")
         y += 22

@@ -168,7 +168,7 @@ TEST(cli, list_tells_all_as_json)
                                         "\"name\": \"head-dim\"",
                                         "\"maximum\": 128, \"value\": 64",
                                         "\"inputs\": [\"normal\"",
-                                        "\"file\": \"limit/23_skipping.cu\"",
+                                        "\"file\": \"limit/19_skipping.cu\"",
                                         "\"architecture\": \"sm_90a\"",
                                         "\"types\": [\"f16\"]",
                                         "\"head_dim_multiple\": 8",
@@ -246,6 +246,32 @@ TEST(cli, kernel_selects)
     const char *first = strstr(outcome->out, "\"name\"");
     cr_expect(outcome->status == STEP_PASSED && first && !strstr(first + 1, "\"name\"") &&
                   strncmp(first, row, strlen(row)) == 0,
+              "%s", outcome->out);
+}
+
+/* The first row of the last step that says so was called otherwise: a word of `was`, or all of it.
+ */
+TEST(cli, an_old_name_selects)
+{
+    static const char member[] = "\"was\": \"";
+    char list[65536], old[64] = "", name[64], line[160];
+    snprintf(list, sizeof list, "%s", run("", steps[STEPS - 1], "--list --json")->out);
+    const char *was = list;
+    while (*old == '\0' && (was = strstr(was, member)) != NULL) {
+        was += sizeof member - 1;
+        sscanf(was, "%63[a-z0-9_]", old);
+    }
+    cr_assert(was != NULL && *old != '\0', "no row was anything else");
+    const char *row = was;
+    while (strncmp(row, "{\"name\"", 7) != 0)
+        row--;
+    cr_assert(sscanf(row, "{\"name\": \"%63[a-z0-9_]", name) == 1);
+    snprintf(line, sizeof line, "--kernel %s --list", old);
+    const struct outcome *outcome = run("", steps[STEPS - 1], line);
+    snprintf(line, sizeof line, "%s is %s now\n", old, name);
+    cr_expect(strcmp(outcome->error, line) == 0, "not '%s': %s", line, outcome->error);
+    cr_expect(outcome->status == STEP_PASSED && strncmp(outcome->out, name, strlen(name)) == 0 &&
+                  strchr(outcome->out, '\n') == outcome->out + strlen(outcome->out) - 1,
               "%s", outcome->out);
 }
 

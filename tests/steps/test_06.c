@@ -88,7 +88,7 @@ TEST(shapes, fewer_queries_than_keys)
 TEST(shapes, masks_in_three_blocks)
 {
     check_sizes((const struct attention_kernel *)ladder_find(&attention_problem,
-                                                             causal_half_kernels(), "persistent"),
+                                                             causal_half_kernels(), "across_tiles"),
                 in_half((struct size){1, 1, 1, 131, 513, 64}, true), INPUTS_NORMAL, 118, 0);
 }
 
@@ -142,18 +142,19 @@ static int multiprocessors_here(void)
 }
 
 /* Checks the rungs whose blocks stay for more than one tile. */
-static void check_resident(struct size size, bool causal, uint64_t seed)
+static void check_persistent(struct size size, bool causal, uint64_t seed)
 {
-    const void *resident = ladder_find(&attention_problem, causal_half_kernels(), "resident");
-    check_sizes(resident, in_half(size, causal), INPUTS_NORMAL, seed, 0);
+    const void *persistent =
+        ladder_find(&attention_problem, causal_half_kernels(), "persistent_blocks");
+    check_sizes(persistent, in_half(size, causal), INPUTS_NORMAL, seed, 0);
 }
 
 /* There are more tiles than resident blocks, so the rung that draws its tiles draws some. */
 TEST(shapes, more_tiles_than_multiprocessors)
 {
     const int multiprocessors = multiprocessors_here();
-    check_resident((struct size){1, multiprocessors + 3, 1, 3, 9, 64}, true, 161);
-    check_resident((struct size){1, multiprocessors + 1, 1, 3, 9, 128}, false, 162);
+    check_persistent((struct size){1, multiprocessors + 3, 1, 3, 9, 64}, true, 161);
+    check_persistent((struct size){1, multiprocessors + 1, 1, 3, 9, 128}, false, 162);
 }
 
 /* A block takes several tiles, and kv head, mask and rows change from one to the next. */
@@ -161,10 +162,10 @@ TEST(shapes, tiles_that_change)
 {
     const int multiprocessors = multiprocessors_here();
     const long long heads = 2 * multiprocessors + 2;
-    check_resident((struct size){1, heads, heads, 3, 9, 64}, false, 163);
-    check_resident((struct size){1, heads, heads / 2, 3, 200, 72}, true, 164);
-    check_resident((struct size){1, multiprocessors + 1, multiprocessors + 1, 200, 200, 64}, true,
-                   165);
+    check_persistent((struct size){1, heads, heads, 3, 9, 64}, false, 163);
+    check_persistent((struct size){1, heads, heads / 2, 3, 200, 72}, true, 164);
+    check_persistent((struct size){1, multiprocessors + 1, multiprocessors + 1, 200, 200, 64}, true,
+                     165);
 }
 
 /* multicast and lazy_rescale share loads in pairs of blocks for full attention with more than 512
@@ -605,13 +606,11 @@ CALL_TEST(architecture, turing, expect_skips(75))
 CALL_TEST(architecture, ada, expect_skips(89))
 CALL_TEST(architecture, blackwell, expect_skips(100))
 
-/* On an sm_86 a block has 99 KB of shared memory: a rung must fit, or refuse. */
+/* An sm_86, where a block has 99 KB of shared memory: each rung fits. */
 CONDITIONAL_TEST(architecture, less_shared_memory, ladder_architecture(86))
 {
     check((struct size){1, 1, 1, 9, 70, 64}, true, INPUTS_NORMAL, 201);
     check((struct size){1, 1, 1, 9, 70, 128}, true, INPUTS_NORMAL, 202);
-    expect_skipped(causal_half_kernels(), "mma_tall",
-                   in_half((struct size){1, 1, 1, 9, 17, 72}, true), "104448 bytes of shared");
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -643,8 +642,8 @@ static void expect_atomics(const struct attention_kernel *table, struct size siz
     }
 }
 
-/* The producers of `drawn` and `persistent` draw each tile once, beyond each block's first. Full
- * pairs are dealt out, and a causal pair makes one draw for both blocks. */
+/* The producers of `persistent_blocks` and `across_tiles` draw each tile once, beyond each block's
+ * first. Full pairs are dealt out, and a causal pair makes one draw for both blocks. */
 TEST(counters, atomics)
 {
     const struct size size = {1, 2, 1, 193, 32, 64};
@@ -705,10 +704,9 @@ TEST(counters, barriers)
     static const struct {
         const char *name;
         int fixed, per_tile;
-    } expected[] = {{"half", 0, 2},       {"wmma", 0, 2},        {"mma", 1, 2},
-                    {"mma_async", 1, 1},  {"mma_tall", 0, 1},    {"mma_swizzled", 0, 1},
-                    {"mma_staged", 1, 1}, {"mma_ordered", 1, 1}, {"mma_tma", 2, 1},
-                    {"wgmma", 1, 1}};
+    } expected[] = {{"half", 0, 2},      {"wmma", 0, 2},         {"mma", 1, 2},
+                    {"mma_async", 1, 1}, {"mma_swizzled", 0, 1}, {"mma_ordered", 1, 1},
+                    {"mma_tma", 2, 1},   {"wgmma", 1, 1}};
     const struct size size = {1, 1, 1, 64, 256, 64};
     EACH_EXPECTED (&attention_problem, causal_half_kernels(), row, expected) {
         struct counters counters;
@@ -736,7 +734,6 @@ static void check_sectors(struct size size, double wmma_wavefronts)
         {"wmma", 0, (8 * O + LSE) / (O + LSE), wmma_wavefronts},
         {"mma", 0, halves, 0},
         {"mma_async", 0, halves, 0},
-        {"mma_tall", 0, halves, 0},
         {"mma_swizzled", 0, halves, 0},
         {"wgmma", 0, halves, 0},
         {"producer_warp", 0, halves, 0},

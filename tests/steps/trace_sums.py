@@ -22,7 +22,7 @@ RUNS = [
     "04_flash_v1 --batch 1 --heads 1 --seq 18 --head-dim 16",
     "05_flash_v2 --batch 1 --heads 1 --seq 18 --head-dim 16",
     "06_causal_half --kernel wmma --kernel mma_async --kernel mma_tma --kernel wgmma --kernel overlap --kernel tma_store"
-    " --kernel drawn --batch 1 --heads 1 --seq 70 --head-dim 16 --causal",
+    " --kernel persistent_blocks --batch 1 --heads 1 --seq 70 --head-dim 16 --causal",
     "06_causal_half --kernel folded --batch 1 --heads 1 --seq-q 140 --seq-kv 1030 --head-dim 72 --causal",
 ]
 GLOBAL = {"load": "global_load", "store": "global_store", "tma_load": "global_load", "tma_store": "global_store"}

@@ -87,6 +87,33 @@ def test_taken_over(_):
     expect(rung.file.read_text() == "mine" and before.read_text() == "older" and not said, "what is there stays", said)
 
 
+def test_renamed(top):
+    """What was written, and done, of a kernel that has another name now."""
+    learn.WORK = ROOT / "build/learn/test"
+    shutil.rmtree(learn.WORK, ignore_errors=True)
+    rungs = [rung for step in learn.STEPS.values() for rung in learn.rungs_of(step) if "/" in rung.about["file"]]
+    rung = next(rung for rung in rungs if " " in rung.about["was"])
+    caller = next(other for other in rungs if other.step == rung.step and other is not rung)
+    new, old, older = rung.kernel, *rung.about["was"].split()[:2]
+    rung.file.parent.mkdir(parents=True)
+    mine, stub = rung.file.parent / f"87_{old}.cu", rung.file.parent / f"88_{older}.cu"
+    mine.write_text(f"flash_{old}(); {rung.problem}_{old}(); {old}_too(); {old}")
+    stub.write_text(f"{{ {learn.handout.UNUSED} }}")
+    (rung.file.parent / f"89_{caller.kernel}.cu").write_text(f"{rung.problem}_{older}();")
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        rung.make_files()
+    expect(rung.file.read_text() == f"flash_{new}(); {rung.problem}_{new}(); {old}_too(); {old}" and not mine.exists(),
+           "a file of a kernel's old name is where its stub would be, with its functions' new names", rung.file.read_text())
+    expect(caller.file.read_text() == f"{rung.problem}_{new}();", "a file with an old number, too, and it calls the new name")
+    expect(stub.exists() and out.getvalue().count("\n") == 1 and rung.about["file"] in out.getvalue(), "one line says so",
+           out.getvalue())
+    learn.PROGRESS = top / "progress.json"
+    step = rung.step[:2]
+    learn.PROGRESS.write_text(json.dumps({"step": step, "rungs": {f"{step}/{old}": {"state": "passed"}, f"{step}/{older}": {"state": "new"}}}))
+    rungs = learn.Progress().all["rungs"]
+    expect(rungs == {f"{step}/{new}": {"state": "passed"}}, "what was done under the old name is done", rungs)
+
+
 def test_terminal(top):
     """A learner types a wrong attempt, a hint, a right attempt, and the next rung."""
     (top / FILE).unlink()
@@ -183,7 +210,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         top = pathlib.Path(directory)
         add_kernel.copy_tree(top)
-        for test in (test_piped, test_taken_over, test_terminal, test_broken, test_notebook):
+        for test in (test_piped, test_taken_over, test_renamed, test_terminal, test_broken, test_notebook):
             test(top)
     print(f"{len(failures)} failed")
     return 1 if failures else 0

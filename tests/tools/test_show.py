@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common/too
 import show  # noqa: E402
 
 SAMPLE = ("uncoalesced", "shared_tile", "async", "sgemm_cluster", "online_warp", "standard", "key_parallel_ordered", "flash_v1",
-          "flash_v2", "mma_tma", "ping_pong", "drawn")
+          "flash_v2", "mma_tma", "ping_pong", "persistent_blocks")
 CELLS = """Object.fromEntries([...document.querySelectorAll('#totals td[data-of]')].map(cell =>
     [cell.dataset.of + ' ' + cell.dataset.counter, cell.textContent.replace(/,/g, '')]))"""
 # The table does not show these: a page has one launch at a time.

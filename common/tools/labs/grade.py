@@ -161,6 +161,7 @@ class Grading:
         self.submission = pathlib.Path(submission)
         if not self.submission.is_dir():
             raise NotADirectoryError(f"there is no folder {submission}")
+        kernel = kernel and facts.called(kernel)
         self.kernels = [row for row in self.lab["kernels"] if kernel in (None, "", row["name"])]
         if not self.kernels:
             raise ValueError(f"step {step} has no kernel {kernel}")

@@ -92,7 +92,7 @@ def number(value):
 
 
 class Progress:
-    """Keeps what was done and tried, in work/progress.json, after every change."""
+    """Keeps what was done and tried, of a kernel under another name too, in work/progress.json, after every change."""
 
     def __init__(self):
         try:
@@ -101,6 +101,11 @@ class Progress:
             self.all = {"step": "01", "rungs": {}}
         except ValueError:
             raise Unable(f"{relative(PROGRESS)} is not what it was; repair it, or move it away to begin anew") from None
+        for old, name in facts.successors().items():
+            step = facts.kernels()[name]["step"][:2]
+            memory = self.all["rungs"].pop(f"{step}/{old}", None)
+            if memory:
+                self.all["rungs"].setdefault(f"{step}/{name}", memory)
 
     def of(self, key):
         return self.all["rungs"].setdefault(key, {"state": "new", "tries": 0, "hints": 0, "predicted": {}})
@@ -249,17 +254,35 @@ class Rung:
             handout.workspace(self.step, self.folder)
 
     def take_over(self):
-        """Moves in what was written before the ladders had folders."""
+        """Moves in what was written before the ladders had folders, or a kernel its number and its name."""
+        rows = {row["file"]: row for row in facts.kernels().values() if row["step"] == self.step}
         moved = []
         for name in handout.lab_of(self.step)["files"]:
-            before, now = self.folder / pathlib.Path(name).name, self.folder / name
-            if before.exists() and not now.exists():
+            now, kernel = self.folder / name, rows.get(name)
+            names = [kernel["name"], *kernel["was"].split()] if kernel else []
+            before = [self.folder / now.name, *(path for each in names for path in sorted(self.folder.rglob(f"*_{each}.cu"))
+                                                if re.fullmatch(rf"\d+_{each}", path.stem))]
+            before = [path for path in before if path.exists()]
+            if before and not now.exists():
                 now.parent.mkdir(exist_ok=True)
-                before.rename(now)
+                # Of several the one with the fewest stubs left.
+                min(before, key=lambda path: path.read_text(errors="replace").count(handout.UNUSED)).rename(now)
                 moved.append(name)
+            if now.exists():
+                self.rename(now, names)
         if moved:
-            folders = dict.fromkeys(name.partition("/")[0] + "/" for name in moved)
-            print(f"{relative(self.folder)}: {len(moved)} of your files moved to {', '.join(folders)}, where ours are now")
+            places = moved if len(moved) <= 2 else dict.fromkeys(str(pathlib.Path(name).parent) + "/" for name in moved)
+            print(f"{relative(self.folder)}: {len(moved)} of your files moved to {', '.join(places)}, where ours are now")
+
+    def rename(self, path, names):
+        """Gives a file of yours the names that functions have now: a kernel's own, and of the others those that it may call."""
+        text = before = path.read_text(errors="surrogateescape")
+        for name in names[1:]:
+            text = re.sub(rf"\b(\w+_){name}\b", rf"\1{names[0]}", text)
+        for old, name in facts.successors().items():
+            text = re.sub(rf"\b{self.problem}_{old}\b", f"{self.problem}_{name}", text)
+        if text != before:
+            path.write_text(text, errors="surrogateescape")
 
     def places(self):
         """Returns where a file of yours finds what it includes, yours before ours; by its name alone, too, as before the move."""

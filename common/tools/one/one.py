@@ -162,6 +162,7 @@ class One:
 
 
 def make(name):
+    name = facts.called(name)
     if name not in facts.kernels():
         raise SystemExit(f"KERNEL is '{name}'; it must be one of {', '.join(facts.kernels())}")
     kernel = facts.kernels()[name]

@@ -365,7 +365,7 @@ def main():
     commands = parser.add_subparsers(required=True)
     step = commands.add_parser("step", help="kernels of a step, all of them when none is named")
     step.add_argument("step")
-    step.add_argument("--kernel", action="append")
+    step.add_argument("--kernel", action="append", type=facts.called)
     step.add_argument("--options", default="", help="of the step's program, in one argument")
     step.add_argument("--mine", action="store_true", help="the learner's kernels, in work/")
     step.set_defaults(show=show_step)

@@ -1,6 +1,7 @@
 // needs: sm_80
 /*
- * Idea: tiles without padding, whose rows are swizzled: ldmatrix meets no bank conflict.
+ * Idea: tiles of O are computed in an order that keeps the chip full and K and V in its cache, and
+ * leave through shared memory, 16 bytes a lane instead of 4.
  *
  *     for each tile of Bc keys that some query of the tile sees:
  *         S = Q·Kᵀ                        m_new = max(m, rowmax S)               c = scale · log2 e
@@ -12,18 +13,22 @@
  * T; LSE [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up
  * to 64 or 128, the rest zeros.
  *
- * A block owns Br queries of one head, a warp 32 of them, as in mma_tall. A tile is one panel of 64
- * columns or two, one behind the other; a row of a panel is 128 bytes, all 32 banks. The 16-byte
- * chunk c of row r is stored at chunk c ^ (r % 8), so the eight rows which ldmatrix reads at one c
- * lie in eight different chunks. This is the layout in which the copy engine delivers a tile later.
+ * Blocks start in order of their numbers, so these decide when a tile is computed. tile_order.cuh
+ * maps number to tile: the longest first, heads in groups.
  *
- * Cost: as mma_tall's, with a ninth less shared memory (a seventeenth at HEAD_DIM 128). At HEAD_DIM
- * 64 three blocks share a multiprocessor.
+ * mma_swizzled's warp stores 16 bytes of each of 8 rows at a time, half a sector. Here it writes
+ * its rows to the place of Q, which it alone still uses, and reads them back along the rows: whole
+ * sectors, a quarter of the stores. The swizzle serves both directions.
  *
- * Source: PTX ISA, ldmatrix, and "Swizzling Modes" of the tensor maps; CUTLASS, Swizzle.
+ * Cost: as mma_swizzled's, and O once through shared memory; K and V come from the L2 cache more
+ * often.
+ *
+ * Source: Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3; CUTLASS, epilogues through shared
+ * memory.
  */
 #include "06_step.h"
 #include "score_rows.cuh"
+#include "tile_order.cuh"
 
 static const int Br = 128;
 static const int WARP_ROWS = 32;
@@ -86,16 +91,16 @@ static __device__ __forceinline__ void copy_tile(T *tile, const T *matrix, int r
 
 template <typename T, int HEAD_DIM, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
-    flash_mma_swizzled(const T *Q, const T *K, const T *V, T *O, float *LSE, struct attention shape)
+    flash_mma_ordered(const T *Q, const T *K, const T *V, T *O, float *LSE, struct attention shape,
+                      struct tile_order order)
 {
     constexpr int Bc = tile_keys(HEAD_DIM), STAGE_BYTES = Bc * HEAD_DIM * sizeof(T);
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<T, HEAD_DIM> &tiles = *(struct shared_tiles<T, HEAD_DIM> *)shared_memory;
 
     const int seq_q = shape.seq_q, seq_kv = shape.seq_kv, head_dim = shape.head_dim;
-    const int row_tiles = ceil_div(seq_q, Br);
-    const int head = blockIdx.x / row_tiles; /* over batch and heads */
-    const int row0 = blockIdx.x % row_tiles * Br;
+    const struct tile_place place = tile_place_of(order, blockIdx.x, Br);
+    const int head = place.head, row0 = place.row0; /* the head over all batches */
     const int kv_head = head / (shape.heads / shape.kv_heads);
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     const int warp_row = row0 + warp * WARP_ROWS;
@@ -183,32 +188,49 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
             }
     }
 
-    cp_async_wait<0>(); /* where no key is seen, the first copies are still under way */
+    cp_async_wait<0>();
+    /* where no key is seen, Q has only now arrived: it must not land on the O that replaces it */
+    __syncthreads();
 #pragma unroll
     for (int b = 0; b < BLOCKS; b++) {
         finish_rows(acc[b], m[b], l[b], LSE, warp_row + 16 * b, seq_q, scale_log2);
         uint32_t packed[HEAD_DIM / 4];
         pack_rows<T>(packed, acc[b]);
-        store_rows(O, packed, warp_row + 16 * b, seq_q, head_dim);
+#pragma unroll
+        for (int i = 0; i < HEAD_DIM / 4; i++) {
+            const int row = warp * WARP_ROWS + 16 * b + lane / ROW_LANES + 8 * (i % 2);
+            *(uint32_t *)&tiles.Q[swizzled<Br>(row, 8 * (i / 2)) + lane % ROW_LANES * 2] =
+                packed[i];
+        }
+    }
+    __syncwarp(); /* the warp's rows of O are complete before they are read along the rows */
+    constexpr int LANES = HEAD_DIM / 8;
+#pragma unroll
+    for (int i = 0; i < WARP_ROWS; i += WARP / LANES) {
+        const int row = warp * WARP_ROWS + i + lane / LANES, col = lane % LANES * 8;
+        if (row0 + row < seq_q && col < head_dim)
+            *(uint4 *)&O[(size_t)(row0 + row) * head_dim + col] =
+                *(const uint4 *)&tiles.Q[swizzled<Br>(row, col)];
     }
 }
 
 template <typename T, int HEAD_DIM, bool CAUSAL>
 static cudaError_t launch(const struct attention *call)
 {
-    const int blocks = call->batch * call->heads * ceil_div(call->seq_q, Br);
+    const struct tile_order order = tile_order_of(call, Br);
     const int bytes = sizeof(struct shared_tiles<T, HEAD_DIM>);
     const cudaError_t status =
-        cudaFuncSetAttribute((const void *)flash_mma_swizzled<T, HEAD_DIM, CAUSAL>,
+        cudaFuncSetAttribute((const void *)flash_mma_ordered<T, HEAD_DIM, CAUSAL>,
                              cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (status != cudaSuccess)
         return status;
-    flash_mma_swizzled<T, HEAD_DIM, CAUSAL><<<blocks, THREADS, bytes, call->stream>>>(
-        (const T *)call->Q, (const T *)call->K, (const T *)call->V, (T *)call->O, call->LSE, *call);
+    flash_mma_ordered<T, HEAD_DIM, CAUSAL><<<order.tiles, THREADS, bytes, call->stream>>>(
+        (const T *)call->Q, (const T *)call->K, (const T *)call->V, (T *)call->O, call->LSE, *call,
+        order);
     return cudaGetLastError();
 }
 
-extern "C" cudaError_t attention_mma_swizzled(const struct attention *call)
+extern "C" cudaError_t attention_mma_ordered(const struct attention *call)
 {
     return LAUNCH(call);
 }

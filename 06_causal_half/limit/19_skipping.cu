@@ -24,7 +24,7 @@
  * Where it pays: head_dim up to 64, but for causal sequences of up to 512 keys, whose tiles have
  * 128 queries. Elsewhere this rung is folded.
  *
- * Cost: as persistent's; what is skipped has been loaded for the other warpgroups.
+ * Cost: as across_tiles'; what is skipped has been loaded for the other warpgroups.
  *
  * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), for what it is built on.
  */

@@ -20,7 +20,7 @@
  * The consumers get eight registers more, which the producer does not need. (With a causal mask, in
  * the next rungs, that was slower.)
  *
- * Where it pays: where multicast has pairs. Elsewhere this rung is persistent, as multicast is.
+ * Where it pays: where multicast has pairs. Elsewhere this rung is across_tiles, as multicast is.
  *
  * Cost: as multicast's.
  *
@@ -242,7 +242,7 @@ static cudaError_t launch(const struct attention *call)
 extern "C" cudaError_t attention_lazy_rescale(const struct attention *call)
 {
     if (!pairs_pay(call))
-        return attention_persistent(call);
+        return attention_across_tiles(call);
     return call->type == TENSOR_BF16 ? launch<__nv_bfloat16, 128, false>(call)
                                      : launch<__half, 128, false>(call);
 }
