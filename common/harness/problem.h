@@ -79,6 +79,8 @@ struct kernel {
     const char *idea; /* one line */
     /* The rung that it follows; null where something new begins, not to be read as a change. */
     const char *after;
+    /* names that its kernel had, or of kernels that it succeeds, space-separated; null for none */
+    const char *was;
     const char *ladder; /* filled in by step_rows() */
     /* The oldest it runs on, as nvcc names it: "sm_80". "sm_90a" is that one alone. Null for any.
      */

@@ -458,6 +458,7 @@ static void json_facts(const struct problem *problem, const struct kernel *kerne
            kernel_path(kernel), kernel->ladder);
     print_text("idea", kernel->idea);
     print_text("after", kernel->after ? kernel->after : "");
+    print_text("was", kernel->was ? kernel->was : "");
     print_text("architecture", kernel->architecture ? kernel->architecture : "");
     printf(", \"falls_back\": %s, \"polls\": %s", kernel->falls_back ? "true" : "false",
            kernel->polls ? "true" : "false");
