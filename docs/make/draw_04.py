@@ -310,7 +310,7 @@ def picture_04_flash_v1_large_tiles():
     for step, kernel, what in (("04", "flash_v1", "FA1"), ("04", "flash_v1_wide_tile", "FA1"),
                                ("04", "flash_v1_large_tiles", "FA1"),
                                ("05", "flash_v2_exchanged", "FA2"), ("05", "flash_v2_rectangles", "FA2"),
-                               ("05", "flash_v2_registers", "FA2")):
+                               ("05", "flash_v2_large_tiles", "FA2")):
         launches = views.traced(step, kernel, sizes)
         steps_of = tiles(launches[-1], "K" if what == "FA1" else "Q")
         bars.append((f"{kernel}", by_array(launches), f"{what}, B{'c' if what == 'FA1' else 'r'} = {128 // steps_of}"))
