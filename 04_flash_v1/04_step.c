@@ -1,10 +1,10 @@
 /* Step 04's rows, a table for each ladder: common/problems/attention.h says what the fields are. */
 #include "04_step.h"
 #include "07_flash_v1.h"
+#include "04_flash_v1/limit/slabs.cuh"
 #include "harness/ladder.h"
 #include "device/device.h"
 #include "device/tiles.cuh"
-#include "slabs.cuh"
 
 /* Workspaces: the scores; l, m and turn of each query and the counter of tickets. */
 static size_t scores_workspace(const struct attention *call)
@@ -18,8 +18,16 @@ static size_t turns_workspace(const struct attention *call)
     return rows > 0 ? rows * (2 * sizeof(float) + sizeof(int)) + sizeof(int) : 0;
 }
 
+/* K, V, a slab of Q and S for each of 4 or 8 warps, and the weights and factors of the warps' 16
+ * rows: Bc = 16, TR = 4. */
+static size_t register_tile_shared(const struct attention *call)
+{
+    const int D = ceil_div(call->head_dim, 32) * 32, warps = call->head_dim > 64 ? 4 : 8;
+    return sizeof(float) * (D * (16 + PAD) + 16 * D + warps * D * (16 + PAD) + 2 * 8 * 16);
+}
+
 /* The 64 KB that are all an sm_75 has, or less, and the weights and factors of the warps' rows. */
-static size_t rectangles_shared(const struct attention *call)
+static size_t wide_tile_shared(const struct attention *call)
 {
     const struct slabs slabs = slabs_in(false, call->head_dim, SMALLEST_LIMIT);
     return slabs.shared_bytes + 2 * MAX_WARPS * 4 * slabs.TR * sizeof(float);
@@ -96,8 +104,8 @@ static struct cost flash_v1_cost(const struct attention_kernel *row, const struc
     return tiles_of_keys_cost(call, row->Bc[call->head_dim > 64], 1, false);
 }
 
-static struct cost flash_v1_rectangles_cost(const struct attention_kernel *row,
-                                            const struct attention *call)
+static struct cost flash_v1_wide_tile_cost(const struct attention_kernel *row,
+                                           const struct attention *call)
 {
     const struct slabs slabs = slabs_in(false, call->head_dim, SMALLEST_LIMIT);
     (void)row;
@@ -111,7 +119,7 @@ static struct cost flash_v1_warps_cost(const struct attention_kernel *row,
     const int Bc = slabs_in(false, call->head_dim, SMALLEST_LIMIT).Bc;
     const long long more =
         14LL * (long long)attention_query_rows(call) * ceil_div(call->seq_kv, Bc);
-    struct cost cost = flash_v1_rectangles_cost(row, call);
+    struct cost cost = flash_v1_wide_tile_cost(row, call);
     cost.loads += more;
     cost.bytes_read += sizeof(float) * more;
     return cost;
@@ -168,34 +176,40 @@ static const struct attention_kernel core[] = {
                   "tiles: keys outside, queries inside; O, l and m revisited in global memory",
                   .max_head_dim = 128, .workspace = statistics_workspace, .cost = flash_v1_cost,
                   .Br = {16, 16}, .Bc = {16, 16}, .about.shown_sizes = "--heads 1 --seq 64"),
-    ATTENTION_ROW(flash_v1_rectangles, "08_flash_v1_rectangles.cu",
+    ATTENTION_ROW(flash_v1_register_tile, "08_flash_v1_register_tile.cu",
                   "a thread owns a rectangle of S and of O; products from registers",
                   .max_head_dim = 128, .workspace = statistics_workspace,
-                  .shared = rectangles_shared, .cost = flash_v1_rectangles_cost),
+                  .shared = register_tile_shared, .cost = flash_v1_cost, .Bc = {16, 16}),
     {.about.name = NULL},
 };
 
 static const struct attention_kernel limit[] = {
-    ATTENTION_ROW(flash_v1_warps, "09_flash_v1_warps.cu",
+    ATTENTION_ROW(flash_v1_wide_tile, "09_flash_v1_wide_tile.cu",
+                  "64 or 32 keys a tile: fewer passes over Q and O",
+                  .about.after = "flash_v1_register_tile", .about.was = "flash_v1_rectangles",
+                  .max_head_dim = 128, .workspace = statistics_workspace,
+                  .shared = wide_tile_shared, .cost = flash_v1_wide_tile_cost),
+    ATTENTION_ROW(flash_v1_warps, "10_flash_v1_warps.cu",
                   "maximum and sum of a row by shuffles; warps do not wait for one another",
-                  .about.after = "flash_v1_rectangles", .max_head_dim = 128,
+                  .about.after = "flash_v1_wide_tile", .max_head_dim = 128,
                   .workspace = statistics_workspace, .cost = flash_v1_warps_cost),
-    ATTENTION_ROW(flash_v1_ahead, "10_flash_v1_ahead.cu",
+    ATTENTION_ROW(flash_v1_ahead, "11_flash_v1_ahead.cu",
                   "m, l and O are asked for before the product that runs while they arrive",
                   .about.after = "flash_v1_warps", .max_head_dim = 128,
-                  .workspace = statistics_workspace, .cost = flash_v1_rectangles_cost),
-    ATTENTION_ROW(flash_v1_large_tiles, "11_flash_v1_large_tiles.cu",
+                  .workspace = statistics_workspace, .cost = flash_v1_wide_tile_cost),
+    ATTENTION_ROW(flash_v1_large_tiles, "12_flash_v1_large_tiles.cu",
                   "128 keys a tile and 16 bytes at a time, where the device has the room",
                   .about.after = "flash_v1_ahead", .max_head_dim = 128,
                   .workspace = statistics_workspace, .cost = flash_v1_large_tiles_cost),
-    ATTENTION_ROW(flash_v1_registers, "12_flash_v1_registers.cu",
+    ATTENTION_ROW(flash_v1_base_2, "13_flash_v1_base_2.cu",
                   "exponentials of base 2, the scale and log2 e multiplied into Q",
-                  .about.after = "flash_v1_large_tiles", .max_head_dim = 128,
-                  .workspace = statistics_workspace, .cost = flash_v1_large_tiles_cost),
+                  .about.after = "flash_v1_large_tiles", .about.was = "flash_v1_registers",
+                  .max_head_dim = 128, .workspace = statistics_workspace,
+                  .cost = flash_v1_large_tiles_cost),
     ATTENTION_ROW(
-        flash_v1_async, "13_flash_v1_async.cu",
+        flash_v1_async, "14_flash_v1_async.cu",
         "V arrives during the first product; what O, m and l begin with is not stored or loaded",
-        .about.after = "flash_v1_registers", .max_head_dim = 128, .workspace = statistics_workspace,
+        .about.after = "flash_v1_base_2", .max_head_dim = 128, .workspace = statistics_workspace,
         .cost = flash_v1_async_cost),
     {.about.name = NULL},
 };

@@ -11,9 +11,9 @@ extern "C" {
 
 attention_fn attention_standard, attention_row_per_thread, attention_row_parallel,
     attention_key_parallel_ordered, attention_key_parallel_atomic, attention_key_parallel_block,
-    attention_flash_v1, attention_flash_v1_rectangles, attention_flash_v1_warps,
-    attention_flash_v1_ahead, attention_flash_v1_large_tiles, attention_flash_v1_registers,
-    attention_flash_v1_async;
+    attention_flash_v1, attention_flash_v1_register_tile, attention_flash_v1_wide_tile,
+    attention_flash_v1_warps, attention_flash_v1_ahead, attention_flash_v1_large_tiles,
+    attention_flash_v1_base_2, attention_flash_v1_async;
 
 /*
  * What the FA1 kernels begin with, line 2 of the paper's algorithm: O = 0, and for each query l =

@@ -1,9 +1,13 @@
-/* What kernels that pass over the keys tile by tile need and cost, as FlashAttention-1 does. */
+/* What kernels that pass over the keys tile by tile need and cost, as FlashAttention-1 does. Plain
+ * C. */
 #ifndef FLASH_V1_H
 #define FLASH_V1_H
 
 #include "device/tiles.cuh"
 #include "problems/attention.h"
+
+/* Pads rows of transposed tiles: 8 lanes along k and 4 across store to 32 different banks. */
+enum { PAD = 4 };
 
 /* l and m of each query. */
 static inline size_t statistics_workspace(const struct attention *call)
@@ -14,7 +18,9 @@ static inline size_t statistics_workspace(const struct attention *call)
 /* A cost of which every access is to one float. */
 static inline struct cost floats(long long loaded, long long stored)
 {
-    return (struct cost){loaded, stored, sizeof(float) * loaded, sizeof(float) * stored};
+    const long long size = sizeof(float);
+    const struct cost cost = {loaded, stored, size * loaded, size * stored};
+    return cost;
 }
 
 /*

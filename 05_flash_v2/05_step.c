@@ -2,8 +2,8 @@
 #include "05_step.h"
 #include "2_flash_v2.h"
 #include "harness/ladder.h"
-#include "05_flash_v2/decode/3_split_kv_naive.h"
-#include "05_flash_v2/decode/7_split_kv.h"
+#include "05_flash_v2/decode/8_split_kv_naive.h"
+#include "05_flash_v2/decode/9_split_kv.h"
 #include "device/device.h"
 #include "query_tiles.h"
 
@@ -84,8 +84,8 @@ static struct cost flash_v2_async_cost(const struct attention_kernel *row,
                                  width(call));
 }
 
-static struct cost flash_v2_registers_cost(const struct attention_kernel *row,
-                                           const struct attention *call)
+static struct cost flash_v2_large_tiles_cost(const struct attention_kernel *row,
+                                             const struct attention *call)
 {
     struct device_limits device;
     (void)row;
@@ -114,20 +114,24 @@ static const struct attention_kernel limit[] = {
     ATTENTION_ROW(flash_v2_async, "5_flash_v2_async.cu",
                   "K and V are copied while the products run", .about.after = "flash_v2_rectangles",
                   .max_head_dim = 128, .cost = flash_v2_async_cost),
-    ATTENTION_ROW(flash_v2_registers, "6_flash_v2_registers.cu",
-                  "8 x 8 of S and of O per thread where the device has the room; base 2",
+    ATTENTION_ROW(flash_v2_large_tiles, "6_flash_v2_large_tiles.cu",
+                  "8 x 8 of S and of O per thread where the device has the room",
                   .about.after = "flash_v2_async", .max_head_dim = 128,
-                  .cost = flash_v2_registers_cost),
+                  .cost = flash_v2_large_tiles_cost),
+    ATTENTION_ROW(flash_v2_base_2, "7_flash_v2_base_2.cu",
+                  "exponentials of base 2, the scale and log2 e multiplied into Q",
+                  .about.after = "flash_v2_large_tiles", .about.was = "flash_v2_registers",
+                  .max_head_dim = 128, .cost = flash_v2_large_tiles_cost),
     {.about.name = NULL},
 };
 
 static const struct attention_kernel decode[] = {
-    ATTENTION_ROW(split_kv_naive, "3_split_kv_naive.cu",
+    ATTENTION_ROW(split_kv_naive, "8_split_kv_naive.cu",
                   "the keys split over blocks; partial (O, LSE) merged by a thread per row",
                   .about.after = "flash_v2", .max_head_dim = 128,
                   .workspace = split_kv_naive_workspace, .cost = split_kv_naive_cost,
                   .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
-    ATTENTION_ROW(split_kv, "7_split_kv.cu",
+    ATTENTION_ROW(split_kv, "9_split_kv.cu",
                   "split keys for few queries: a group of lanes per key, float4, merged on chip",
                   .max_head_dim = 128, .workspace = split_kv_workspace, .cost = split_kv_cost,
                   .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),

@@ -10,8 +10,8 @@ extern "C" {
 #endif
 
 attention_fn attention_flash_v2_exchanged, attention_flash_v2, attention_flash_v2_rectangles,
-    attention_flash_v2_async, attention_flash_v2_registers, attention_split_kv_naive,
-    attention_split_kv;
+    attention_flash_v2_async, attention_flash_v2_large_tiles, attention_flash_v2_base_2,
+    attention_split_kv_naive, attention_split_kv;
 
 struct step;
 extern const struct step step_05;

@@ -1,9 +1,9 @@
-/* How flash_v1_ahead (10_flash_v1_ahead.cu) brings Q and K into shared memory, several loads on
+/* How flash_v1_ahead (11_flash_v1_ahead.cu) brings Q and K into shared memory, several loads on
  * their way at once; the rungs after it keep it. */
 #ifndef LOAD_AHEAD_CUH
 #define LOAD_AHEAD_CUH
 
-#include "04_flash_v1/slabs.cuh"
+#include "slabs.cuh"
 #include "device/warp.cuh"
 
 /*

@@ -91,27 +91,28 @@ static inline __device__ void write_spread(float *to, const float from[COUNT], i
 
 /*
  * Adds to the thread's TM x TN rectangle the product of rows k = 0 .. depth - 1 of A, at the pitch
- * PITCH_A, and of B. TM is even and TN a multiple of 4. A and B are in shared memory, aligned to 16
- * bytes; pitches are multiples of TM's run and of 4.
+ * PITCH_A, and of B. TM and TN are even. A and B are in shared memory, aligned to 16 bytes; pitches
+ * are multiples of TM's run and of TN's.
  */
 template <int TM, int TN, int PITCH_A, int PITCH_B>
 static inline __device__ void multiply_add(float C[TM][TN], const float *A, const float *B,
                                            int depth)
 {
+    constexpr int run = run_of(TN);
 #pragma unroll 8
     for (int k = 0; k < depth; k++) {
         __align__(16) float a[TM], b[TN];
         read_spread<TM>(a, &A[k * PITCH_A], lane_y(), LANES_DOWN);
         read_spread<TN>(b, &B[k * PITCH_B], lane_x(), LANES_ACROSS);
-        /* It takes four columns at a time, and odd rows backwards: each product shares an operand
-         * with the one before. */
+        /* It takes a run of columns at a time, and odd rows backwards: each product shares an
+         * operand with the one before. */
 #pragma unroll
-        for (int col0 = 0; col0 < TN; col0 += 4)
+        for (int col0 = 0; col0 < TN; col0 += run)
 #pragma unroll
             for (int row = 0; row < TM; row++)
 #pragma unroll
-                for (int step = 0; step < 4; step++) {
-                    const int col = col0 + (row % 2 == 0 ? step : 3 - step);
+                for (int step = 0; step < run; step++) {
+                    const int col = col0 + (row % 2 == 0 ? step : run - 1 - step);
                     C[row][col] += a[row] * b[col];
                 }
     }

@@ -245,9 +245,9 @@ def what_of(array, _):
     return {"K": "K, V", "V": "K, V", "workspace": "m, l"}.get(array, array)
 
 
-def picture_04_flash_v1_rectangles():
-    launch = views.traced("04", "flash_v1_rectangles", "--heads 1 --seq 128 --head-dim 64")[-1]
-    picture = svg.Picture("flash_v1_rectangles: which elements of O does a thread own?",
+def picture_04_flash_v1_register_tile():
+    launch = views.traced("04", "flash_v1_register_tile", "--heads 1 --seq 128 --head-dim 64")[-1]
+    picture = svg.Picture("flash_v1_register_tile: which elements of O does a thread own?",
                           "Four rows by eight columns for each thread.")
     warp, mine = (views.elements(launch, "store", "O", lane, warp=0) for lane in (None, 5))
     who = {**dict.fromkeys(warp, 0), **dict.fromkeys(mine, 1)}
@@ -261,7 +261,7 @@ def picture_04_flash_v1_rectangles():
     for i, (size, count) in enumerate(sorted(sizes.items())):
         picture.text(x, 164 + i * 18, f"{count:,} of {size} bytes a lane", "m")
     before = views.traced("04", "flash_v1", "--heads 1 --seq 128 --head-dim 32")[-1]
-    after = views.traced("04", "flash_v1_rectangles", "--heads 1 --seq 128 --head-dim 32")[-1]
+    after = views.traced("04", "flash_v1_register_tile", "--heads 1 --seq 128 --head-dim 32")[-1]
     picture.text(x, 232, "Numbers read from shared memory, N = 128, d = 32:")
     bars = [(launch.kernel.split("<")[0], views.volume(launch, "load", None, "shared") // 4)
             for launch in (before, after)]
@@ -272,15 +272,45 @@ def picture_04_flash_v1_rectangles():
     return picture
 
 
+def tile_of_keys(launch):
+    """[(key, tile)] of the first block; a tile is what is loaded of K between two loads of Q."""
+    tile, in_tile, found = -1, False, set()
+    for event in sorted(launch.blocks[0].events, key=lambda event: event["t"]):
+        if event["event"] == "load" and event["space"] == "global" and event["at"][0][0] in "QK":
+            is_key = event["at"][0][0] == "K"
+            tile += is_key and not in_tile
+            in_tile = is_key
+            if is_key:
+                found.update((row, tile) for _, row, _ in views.touched(launch, event))
+    return sorted(found)
+
+
+def picture_04_flash_v1_wide_tile():
+    picture = svg.Picture("flash_v1_wide_tile: fewer tiles of keys, fewer visits of Q and O",
+                          "128 keys in tiles of 16 and of 64, and the bytes that each array moves.")
+    sizes, y, bars = "--heads 1 --seq 128 --head-dim 64", 40, []
+    for kernel in ("flash_v1_register_tile", "flash_v1_wide_tile"):
+        launches = views.traced("04", kernel, sizes)
+        launch = launches[-1]
+        trips = views.volume(launch, "load", "O") // launch.arrays["global", "O"].bytes
+        y, tiles_found = deal(picture, y, f"{kernel}: O is loaded {trips} times", tile_of_keys(launch), 128, "tiles of keys")
+        views.same(len(tiles_found), trips, kernel)
+        bars.append((kernel, by_array(launches)))
+    picture.text(16, y + 12, "Bytes of global memory, N = 128, d = 64", "t b")
+    y = views.stacked(picture, y + 24, bars, ARRAYS)
+    picture.legend(190, y + 14, [(colour, name) for name, colour in list(ARRAYS.items())[:4]])
+    return picture
+
+
 def picture_04_flash_v1_large_tiles():
     picture = svg.Picture("flash_v1_large_tiles: traffic against the size of the tiles",
                           "With larger tiles of keys Q and O travel less often; with larger tiles of queries K and V do.")
     sizes = "--heads 1 --seq 128 --head-dim 32"
     bars = []
-    for step, kernel, what in (("04", "flash_v1", "FA1"), ("04", "flash_v1_rectangles", "FA1"),
+    for step, kernel, what in (("04", "flash_v1", "FA1"), ("04", "flash_v1_wide_tile", "FA1"),
                                ("04", "flash_v1_large_tiles", "FA1"),
                                ("05", "flash_v2_exchanged", "FA2"), ("05", "flash_v2_rectangles", "FA2"),
-                               ("05", "flash_v2_registers", "FA2")):
+                               ("05", "flash_v2_large_tiles", "FA2")):
         launches = views.traced(step, kernel, sizes)
         steps_of = tiles(launches[-1], "K" if what == "FA1" else "Q")
         bars.append((f"{kernel}", by_array(launches), f"{what}, B{'c' if what == 'FA1' else 'r'} = {128 // steps_of}"))
@@ -307,7 +337,7 @@ def picture_04_flash_v1_async():
     picture = svg.Picture("flash_v1_async: V arrives under Q·Kᵀ, and nothing is loaded for O, m and l before the first tile",
                           "Copies in flight while the first product runs.")
     launches = [(kernel, views.traced("04", kernel, "--heads 1 --seq-q 64 --seq-kv 256 --head-dim 32", 0)[-1])
-                for kernel in ("flash_v1_registers", "flash_v1_async")]
+                for kernel in ("flash_v1_base_2", "flash_v1_async")]
     end = max(span.end for _, launch in launches for span in views.replay.spans(launch, launch.blocks[0], what_of)[0])
     y = 40
     for kernel, launch in launches:

@@ -6,7 +6,7 @@ import views
 from draw_04 import SMALL, deal
 
 # Speeds that the lesson's table of measurements compares (report.py).
-RATIOS = [("flash_v2_registers", "torch_efficient"), ("split_kv", "flash_v2_registers"), ("split_kv", "copy")]
+RATIOS = [("flash_v2_base_2", "torch_efficient"), ("split_kv", "flash_v2_base_2"), ("split_kv", "copy")]
 
 DECODE = "--heads 1 --seq-q 1 --seq-kv 512 --head-dim 64"
 
@@ -161,6 +161,22 @@ def picture_05_flash_v2_rectangles():
         queries = 64 // launch.grid[0]
         picture.text(x, y + 30 + i * 22,
                      f"{kernel}: {launch.counters['barriers']} barriers in {launch.grid[0]} block{'s' * (launch.grid[0] > 1)} of {queries} queries")
+    picture.down_to(bottom)
+    return picture
+
+
+def picture_05_flash_v2_large_tiles():
+    picture = svg.Picture("flash_v2_large_tiles: twice the rows for each thread",
+                          "A thread has 4 by 8 elements of O before, 8 by 8 after; a block 64 queries, then 128.")
+    x, bottom = 20, 0
+    for kernel, queries in (("flash_v2_async", 64), ("flash_v2_large_tiles", 128)):
+        x, y, mine, below = owned(picture, x, kernel, f"--heads 1 --seq {queries} --head-dim 64", 64, 3)
+        launch = views.traced("05", kernel, "--heads 1 --seq 128 --head-dim 64")[-1]
+        picture.legend(x, y + 16, [("c1", f"thread 5: {len({row for row, _ in mine})} rows")])
+        picture.text(x, y + 52, f"{len(mine)} elements of O", "m")
+        picture.text(x, y + 84, "N = 128, wavefronts of", "m")
+        picture.text(x, y + 100, f"shared memory: {launch.counters['shared_wavefronts']:,}")
+        x, bottom = x + 200, max(bottom, below)
     picture.down_to(bottom)
     return picture
 

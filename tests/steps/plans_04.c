@@ -66,5 +66,5 @@ TEST(plans_04, costs_and_workspaces_fit_their_types)
 {
     judged = 0;
     const int calls = plan_attention_calls(judge_rows, 1, false);
-    cr_expect(judged == 13 * calls, "%d costs", judged);
+    cr_expect(judged == 14 * calls, "%d costs", judged);
 }

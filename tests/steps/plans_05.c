@@ -177,5 +177,5 @@ TEST(plans_05, costs_and_workspaces_fit_their_types)
 {
     judged = 0;
     const int calls = plan_attention_calls(judge_rows, 1, false);
-    cr_expect(judged == 7 * calls, "%d costs", judged);
+    cr_expect(judged == 8 * calls, "%d costs", judged);
 }

@@ -16,7 +16,7 @@ static cudaError_t device_of_sm_75(struct device_limits *limits)
 
 #define current_device(limits) device_of_sm_75(limits)
 #define attention_flash_v1_async attention_flash_v1_async_64_kb
-#include "04_flash_v1/limit/13_flash_v1_async.cu"
+#include "04_flash_v1/limit/14_flash_v1_async.cu"
 
 #define attention_flash_v1 attention_flash_v1_16x16
 #include "04_flash_v1/07_flash_v1.cu"

@@ -1,11 +1,12 @@
 /*
- * Idea: the hardware's exponential has base 2. The scale and log2 e go into Q while it is loaded,
- * so 2^(S - m') is one subtraction and one instruction. m is a base-2 logarithm here.
+ * Idea: as much at a time as the device has room for. A tile of 128 keys where a block may have the
+ * shared memory, so that O, l and m come by less often; 8 × 16 scores a thread; V and O 16 bytes at
+ * a time where their rows are aligned.
  *
  *     for each tile j of Bc keys, for each slice i of 4·TR queries:
- *         S = log2 e · scale · Q_i·K_jᵀ     m' = max(m, rowmax S)     P = 2^(S - m')
- *         l' = l·2^(m - m') + rowsum P
- *         O  = O · l·2^(m - m') / l' + P·V_j / l'            m = m', l = l'
+ *         S = scale · Q_i·K_jᵀ     m' = max(m, rowmax S)     P = e^(S - m')
+ *         l' = l·e^(m - m') + rowsum P
+ *         O  = O · l·e^(m - m') / l' + P·V_j / l'            m = m', l = l'
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
  * heads, seq_q], all row-major. Workspace: l and m, one each per query.
@@ -14,16 +15,17 @@
  * one slab for Q and P and goes through its own slices of 4·TR queries. Thread (y, x) of a warp
  * owns TR rows, TC = Bc / 8 scores and TD = D / 8 elements of O of each.
  *
- * Cost: global traffic as flash_v1 with this Bc. batch·heads blocks, one per multiprocessor.
+ * Tiles and warps are chosen by the shared memory that the device lets a block have: at head_dim 64
+ * on sm_90 Bc = 128, TR = 8, 8 warps, 209 KiB. The small tiles of the rungs before serve the rest.
  *
- * Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 1.
+ * Cost: global traffic as flash_v1 with this Bc; (TR + TC) / 4 reads of 16 bytes from shared memory
+ * for TR·TC multiply-adds.
  */
 #include "04_flash_v1/04_step.h"
 #include "device/device.h"
 #include "load_ahead.cuh"
-#include <ptx.cuh>
 #include "device/rectangles.cuh"
-#include "04_flash_v1/slabs.cuh"
+#include "slabs.cuh"
 #include "device/tiles.cuh"
 #include "device/vectors.cuh"
 #include "device/warp.cuh"
@@ -32,8 +34,8 @@
 
 template <int D, int Bc, int TR, bool ALIGNED>
 __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
-    flash_v1_registers(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                       float *l, float *m, const struct attention shape)
+    flash_v1_large_tiles(const float *Q, const float *K, const float *V, float *O, float *LSE,
+                         float *l, float *m, const struct attention shape)
 {
     const int ROWS = 4 * TR; /* of a slice */
     const int TC = Bc / 8;   /* scores of a row that a thread owns */
@@ -66,8 +68,8 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
         for (int i0 = warp * ROWS; i0 < shape.seq_q; i0 += warps * ROWS) {
             const int queries = min(ROWS, shape.seq_q - i0);
             __syncwarp(); /* every lane is done with the previous P before Q overwrites it */
-            load_transposed<D>(slab, ROWS, Q + (first_query + i0) * d, queries, d,
-                               shape.scale * CUDART_L2E_F, 0, 1);
+            load_transposed<D>(slab, ROWS, Q + (first_query + i0) * d, queries, d, shape.scale, 0,
+                               1);
             __syncwarp(); /* the slice is complete before any lane reads it */
 
             /* Lane by lane the state of the slice's queries; on its way while the product runs. */
@@ -101,21 +103,20 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
                 float l_tile = 0.0f;
 #pragma unroll
                 for (int c = 0; c < TC; c++) {
-                    S[r][c] = exp2_approximate(S[r][c] - top); /* P from here on */
+                    S[r][c] = expf(S[r][c] - top); /* P from here on */
                     l_tile += S[r][c];
                 }
                 l_tile = sum_over_x(l_tile);
 
-                const float l_kept =
-                    l_old * exp2_approximate(m_old - top); /* 0 at the first tile: l is 0 */
+                const float l_kept = l_old * expf(m_old - top); /* 0 at the first tile: l is 0 */
                 const float l_new = l_kept + l_tile;
-                weight[r] = l_new == 0.0f ? 0.0f : __fdividef(1.0f, l_new);
+                weight[r] = l_new == 0.0f ? 0.0f : 1.0f / l_new;
                 rescale[r] = l_kept * weight[r];
                 if (x == 0 && row < queries) {
                     m[first_query + i0 + row] = m_new;
                     l[first_query + i0 + row] = l_new;
                     if (last && LSE != NULL)
-                        LSE[first_query + i0 + row] = (m_new + log2f(l_new)) * CUDART_LN2_F;
+                        LSE[first_query + i0 + row] = m_new + logf(l_new);
                 }
             }
 
@@ -164,7 +165,7 @@ static cudaError_t launch(const struct attention *call, const struct slabs *slab
 {
     float *l = (float *)call->workspace;
     float *m = l + attention_query_rows(call);
-    const auto kernel = flash_v1_registers<D, Bc, TR, ALIGNED>;
+    const auto kernel = flash_v1_large_tiles<D, Bc, TR, ALIGNED>;
     const cudaError_t status = cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, slabs->shared_bytes);
     if (status != cudaSuccess)
@@ -179,7 +180,7 @@ static cudaError_t launch(const struct attention *call, const struct slabs *slab
 #define SMALL(D, Bc, TR) launch<D, Bc, TR, false>
 #define LARGE(D, Bc, TR) launch<D, Bc, TR, true>
 
-extern "C" cudaError_t attention_flash_v1_registers(const struct attention *call)
+extern "C" cudaError_t attention_flash_v1_large_tiles(const struct attention *call)
 {
     static cudaError_t (*const launch_tile[2][4])(const struct attention *,
                                                   const struct slabs *) = {{SMALL_TILES(SMALL)},

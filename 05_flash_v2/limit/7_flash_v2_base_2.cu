@@ -1,7 +1,6 @@
 /*
- * Idea: the largest rectangles that the registers hold, in the largest tile that the shared memory
- * holds: 8 × 8 of S and of O per thread, 16 floats from shared memory for 64 multiply-adds. The
- * exponentials have base 2, as the hardware's do.
+ * Idea: the hardware's exponential has base 2. The scale and log2 e go into Q while it is loaded,
+ * so 2^(S - m') is one subtraction and one instruction. m is a base-2 logarithm here.
  *
  *     for each tile j of Bc keys:  S = log2 e · scale · Q·K_jᵀ   m' = max(m, rowmax S)
  *                                  P = 2^(S - m')                l  = l · 2^(m - m') + rowsum P
@@ -22,9 +21,7 @@
  * shared memory that the device allows a block: at head_dim 64 on sm_80 and sm_90, Br = 128, Bc =
  * 64, TR = TC = 8, 106 KiB.
  *
- * Cost: global traffic as flash_v2's with this Br. Shared: at TR = TC = TD = 8, per thread, 4 reads
- * of 16 bytes for 64 multiply-adds. Registers: 64 for S, 64 for O, 32 for the operands of two
- * steps, 16 for m and l.
+ * Cost: as flash_v2_large_tiles, without a multiplication for each exponential.
  *
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3, work partitioning between warps.
  */
@@ -99,8 +96,8 @@ static __device__ __forceinline__ void copy_V(float *V_tile, const float *V, int
 
 template <int TR, int TC, int D>
 __global__ void __launch_bounds__(THREADS, 2)
-    flash_v2_registers(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                       const struct attention shape, bool aligned)
+    flash_v2_base_2(const float *Q, const float *K, const float *V, float *O, float *LSE,
+                    const struct attention shape, bool aligned)
 {
     const int Br = 16 * TR;
     const int Bc = 8 * TC;
@@ -238,20 +235,20 @@ static cudaError_t launch(const struct attention *call, const struct query_tile 
     const bool aligned = rows_aligned(K, call->head_dim) && rows_aligned(V, call->head_dim) &&
                          rows_aligned(O, call->head_dim);
     const cudaError_t status =
-        cudaFuncSetAttribute(flash_v2_registers<TR, TC, D>,
+        cudaFuncSetAttribute(flash_v2_base_2<TR, TC, D>,
                              cudaFuncAttributeMaxDynamicSharedMemorySize, tile->shared_bytes);
     if (status != cudaSuccess)
         return status;
 
     const int blocks = query_tile_blocks(call, tile->Br);
-    flash_v2_registers<TR, TC, D><<<blocks, THREADS, tile->shared_bytes, call->stream>>>(
+    flash_v2_base_2<TR, TC, D><<<blocks, THREADS, tile->shared_bytes, call->stream>>>(
         Q, K, V, O, call->LSE, *call, aligned);
     return cudaGetLastError();
 }
 
 #define LAUNCH(TR, TC, D) launch<TR, TC, D>
 
-extern "C" cudaError_t attention_flash_v2_registers(const struct attention *call)
+extern "C" cudaError_t attention_flash_v2_base_2(const struct attention *call)
 {
     static cudaError_t (*const launch_tile[2][4])(
         const struct attention *, const struct query_tile *) = {{SMALL_TILES(LAUNCH)},

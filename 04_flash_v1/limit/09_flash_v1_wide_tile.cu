@@ -1,6 +1,8 @@
 /*
- * Idea: the loops of flash_v1 with both products from registers: a thread owns a rectangle of S and
- * a rectangle of O, so a float from shared memory serves 4 or 8 multiply-adds.
+ * Idea: more keys a tile. While a tile of keys is on chip, every query's Q, O, l and m come by
+ * once: with 64 keys at a time instead of 16 they do so a quarter as often, and a thread's
+ * rectangle of S is 4 × 8, so that each step of k needs 12 floats for 32 multiply-adds instead of 6
+ * for 8.
  *
  *     for each tile j of Bc keys, for each slice i of 4·TR queries:
  *         S = scale · Q_i·K_jᵀ     m' = max(m, rowmax S)     P = e^(S - m')
@@ -9,11 +11,6 @@
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
  * heads, seq_q], all row-major. Workspace: l and m, one each per query.
- *
- * Both products have one form, C[row][col] += A[k][row] · B[k][col]: S from Qᵀ and Kᵀ, O from Pᵀ
- * and V. So Q and K are transposed on their way into shared memory and S on its way back there, and
- * a step of k reads a run of four neighbours at a time (common/device/rectangles.cuh). The scale
- * goes into Q while it is loaded.
  *
  * A block owns one head; K [head_dim][Bc] and V [Bc][D] are shared by its warps. Each warp has a
  * slice of 4·TR queries at a time, and one slab for Q and S: once a slice's scores are in registers
@@ -28,8 +25,8 @@
  *
  * Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 1.
  */
-#include "04_step.h"
-#include "load_transposed.cuh"
+#include "04_flash_v1/04_step.h"
+#include "04_flash_v1/load_transposed.cuh"
 #include "device/rectangles.cuh"
 #include "slabs.cuh"
 #include "device/tiles.cuh"
@@ -39,8 +36,8 @@
 
 template <int D, int Bc, int TR>
 __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
-    flash_v1_rectangles(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                        float *l, float *m, const struct attention shape)
+    flash_v1_wide_tile(const float *Q, const float *K, const float *V, float *O, float *LSE,
+                       float *l, float *m, const struct attention shape)
 {
     const int ROWS = 4 * TR; /* of a slice */
     const int TC = Bc / 8;   /* scores of a row that a thread owns */
@@ -139,7 +136,7 @@ static cudaError_t launch(const struct attention *call, const struct slabs *slab
 {
     float *l = (float *)call->workspace;
     float *m = l + attention_query_rows(call);
-    const auto kernel = flash_v1_rectangles<D, Bc, TR>;
+    const auto kernel = flash_v1_wide_tile<D, Bc, TR>;
     const cudaError_t status = cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, slabs->shared_bytes);
     if (status != cudaSuccess)
@@ -153,7 +150,7 @@ static cudaError_t launch(const struct attention *call, const struct slabs *slab
 
 #define LAUNCH(D, Bc, TR) launch<D, Bc, TR>
 
-extern "C" cudaError_t attention_flash_v1_rectangles(const struct attention *call)
+extern "C" cudaError_t attention_flash_v1_wide_tile(const struct attention *call)
 {
     static cudaError_t (*const launch_tile[])(const struct attention *,
                                               const struct slabs *) = {SMALL_TILES(LAUNCH)};

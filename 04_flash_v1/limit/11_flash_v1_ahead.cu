@@ -19,7 +19,7 @@
 #include "04_flash_v1/04_step.h"
 #include "load_ahead.cuh"
 #include "device/rectangles.cuh"
-#include "04_flash_v1/slabs.cuh"
+#include "slabs.cuh"
 #include "device/tiles.cuh"
 #include "device/warp.cuh"
 

@@ -1,6 +1,6 @@
 /*
- * Idea: no warp waits for what it does not need yet. V is copied in the background while the scores
- * are computed, and O, m and l before the first tile are known: they are neither stored nor loaded.
+ * Idea: the hardware's exponential has base 2. The scale and log2 e go into Q while it is loaded,
+ * so 2^(S - m') is one subtraction and one instruction. m is a base-2 logarithm here.
  *
  *     for each tile j of Bc keys, for each slice i of 4·TR queries:
  *         S = log2 e · scale · Q_i·K_jᵀ     m' = max(m, rowmax S)     P = 2^(S - m')
@@ -12,11 +12,9 @@
  *
  * A block owns one head; K [head_dim][Bc] and V [Bc][D] are shared by its warps, and each warp has
  * one slab for Q and P and goes through its own slices of 4·TR queries. Thread (y, x) of a warp
- * owns TR rows, TC = Bc / 8 scores and TD = D / 8 elements of O of each. The copies of V begin
- * before K is loaded (cp.async), and the warps wait for them where their first slice of the tile
- * needs V. A warp without queries comes there, too, with a slice of none.
+ * owns TR rows, TC = Bc / 8 scores and TD = D / 8 elements of O of each.
  *
- * Cost: as flash_v1_registers, but no O, l or m is stored before the first tile or loaded for it.
+ * Cost: global traffic as flash_v1 with this Bc. batch·heads blocks, one per multiprocessor.
  *
  * Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 1.
  */
@@ -25,34 +23,17 @@
 #include "load_ahead.cuh"
 #include <ptx.cuh>
 #include "device/rectangles.cuh"
-#include "04_flash_v1/slabs.cuh"
+#include "slabs.cuh"
 #include "device/tiles.cuh"
 #include "device/vectors.cuh"
 #include "device/warp.cuh"
 
 #include <math_constants.h>
 
-/* Begins to copy rows 0 .. keys - 1 of V to the [Bc][D] tile, and zeros after them and past column
- * d, where rows are aligned to 16 bytes; where they are not, has copied them when it returns. */
-template <int D, int Bc, bool ALIGNED>
-static __device__ __forceinline__ void copy_V(float *tile, const float *V, int keys, int d)
-{
-    for (int e = 4 * threadIdx.x; e < Bc * D; e += 4 * blockDim.x)
-        if constexpr (ALIGNED) {
-            const bool exists = e / D < keys && e % D < d;
-            cp_async_16_zero_fill(shared_address(&tile[e]),
-                                  exists ? &V[(size_t)(e / D) * d + e % D] : V,
-                                  exists ? sizeof(float4) : 0);
-        } else {
-            *(float4 *)&tile[e] = load_4(V, e / D, e % D, keys, d, false);
-        }
-    cp_async_commit();
-}
-
 template <int D, int Bc, int TR, bool ALIGNED>
 __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
-    flash_v1_async(const float *Q, const float *K, const float *V, float *O, float *LSE, float *l,
-                   float *m, const struct attention shape)
+    flash_v1_base_2(const float *Q, const float *K, const float *V, float *O, float *LSE, float *l,
+                    float *m, const struct attention shape)
 {
     const int ROWS = 4 * TR; /* of a slice */
     const int TC = Bc / 8;   /* scores of a row that a thread owns */
@@ -74,26 +55,25 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
 
     for (int j0 = 0; j0 < shape.seq_kv; j0 += Bc) {
         const int keys = min(Bc, shape.seq_kv - j0);
-        const bool first = j0 == 0, last = j0 + keys == shape.seq_kv;
+        const bool last = j0 + keys == shape.seq_kv;
         __syncthreads(); /* every thread is done with the previous K and V */
-        copy_V<D, Bc, ALIGNED>(V_tile, V + (first_key + j0) * d, keys, d);
         load_transposed<D>(K_tile, Bc, K + (first_key + j0) * d, keys, d, 1.0f, warp, warps);
-        __syncthreads(); /* K is complete before any warp reads it */
+        for (int e = 4 * threadIdx.x; e < Bc * D; e += 4 * blockDim.x)
+            *(float4 *)&V_tile[e] =
+                load_4(V + (first_key + j0) * d, e / D, e % D, keys, d, ALIGNED);
+        __syncthreads(); /* the tile is complete before any warp reads it */
 
-        /* Every warp has a first slice, if need be one of no queries: there it waits for V. */
-        bool V_is_there = false;
-        for (int i0 = warp * ROWS; i0 < shape.seq_q || !V_is_there; i0 += warps * ROWS) {
-            const int queries = min(ROWS, shape.seq_q - i0); /* none or fewer, past the end */
+        for (int i0 = warp * ROWS; i0 < shape.seq_q; i0 += warps * ROWS) {
+            const int queries = min(ROWS, shape.seq_q - i0);
             __syncwarp(); /* every lane is done with the previous P before Q overwrites it */
             load_transposed<D>(slab, ROWS, Q + (first_query + i0) * d, queries, d,
                                shape.scale * CUDART_L2E_F, 0, 1);
             __syncwarp(); /* the slice is complete before any lane reads it */
 
-            /* Lane by lane the state of the slice's queries; on its way while the product runs.
-             * Before the first tile it is that of no keys at all. */
+            /* Lane by lane the state of the slice's queries; on its way while the product runs. */
             const size_t query = first_query + i0 + lane;
-            const float m_lane = !first && lane < queries ? m[query] : -CUDART_INF_F;
-            const float l_lane = !first && lane < queries ? l[query] : 0.0f;
+            const float m_lane = lane < queries ? m[query] : -CUDART_INF_F;
+            const float l_lane = lane < queries ? l[query] : 0.0f;
 
             float S[TR][TC] = {};
             multiply_add<TR, TC, ROWS + PAD, Bc + PAD>(S, slab, K_tile, d);
@@ -157,15 +137,9 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
             for (int r = 0; r < TR; r++)
 #pragma unroll
                 for (int c = 0; c < TD; c += 4)
-                    old[r][c / 4] =
-                        load_4(O_slice, spread(r, TR, y, LANES_DOWN),
-                               spread(c, TD, x, LANES_ACROSS), first ? 0 : queries, d, ALIGNED);
+                    old[r][c / 4] = load_4(O_slice, spread(r, TR, y, LANES_DOWN),
+                                           spread(c, TD, x, LANES_ACROSS), queries, d, ALIGNED);
 
-            if (!V_is_there) {
-                cp_async_wait<0>();
-                __syncthreads(); /* V is complete before any warp reads it */
-                V_is_there = true;
-            }
             float PV[TR][TD] = {};
             multiply_add<TR, TD, ROWS + PAD, D>(PV, slab, V_tile, keys);
 
@@ -190,7 +164,7 @@ static cudaError_t launch(const struct attention *call, const struct slabs *slab
 {
     float *l = (float *)call->workspace;
     float *m = l + attention_query_rows(call);
-    const auto kernel = flash_v1_async<D, Bc, TR, ALIGNED>;
+    const auto kernel = flash_v1_base_2<D, Bc, TR, ALIGNED>;
     const cudaError_t status = cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, slabs->shared_bytes);
     if (status != cudaSuccess)
@@ -205,15 +179,15 @@ static cudaError_t launch(const struct attention *call, const struct slabs *slab
 #define SMALL(D, Bc, TR) launch<D, Bc, TR, false>
 #define LARGE(D, Bc, TR) launch<D, Bc, TR, true>
 
-extern "C" cudaError_t attention_flash_v1_async(const struct attention *call)
+extern "C" cudaError_t attention_flash_v1_base_2(const struct attention *call)
 {
     static cudaError_t (*const launch_tile[2][4])(const struct attention *,
                                                   const struct slabs *) = {{SMALL_TILES(SMALL)},
                                                                            {LARGE_TILES(LARGE)}};
     struct device_limits device;
-    if (call->seq_kv == 0)
-        return attention_initial_state(call);
-    const cudaError_t status = current_device(&device);
+    cudaError_t status = attention_initial_state(call);
+    if (status == cudaSuccess)
+        status = current_device(&device);
     if (status != cudaSuccess)
         return status;
     const int d = call->head_dim;

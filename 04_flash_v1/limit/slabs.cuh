@@ -1,12 +1,13 @@
 /*
  * What a block has in shared memory: K and V of one tile of keys, and a slab for each of its warps.
  * The tile, and how many warps, by the room that the device has. Plain C: the costs are computed
- * from it, too. flash_v1_rectangles (08_flash_v1_rectangles.cu) brings it, the rungs after it keep
+ * from it, too. flash_v1_wide_tile (09_flash_v1_wide_tile.cu) brings it, the rungs after it keep
  * it.
  */
 #ifndef SLABS_CUH
 #define SLABS_CUH
 
+#include "04_flash_v1/07_flash_v1.h"
 #include "device/tiles.cuh"
 
 #include <stdbool.h>
@@ -16,9 +17,6 @@ enum { MAX_WARPS = 8 };
 /* Bytes of shared memory that a block may have on every device: sm_75's, later ones allow 99 KB or
  * more. */
 enum { SMALLEST_LIMIT = 64 * 1024 };
-
-/* Pads rows of transposed tiles: 8 lanes along k and 4 across store to 32 different banks. */
-enum { PAD = 4 };
 
 /* D, which is head_dim rounded up, Bc and TR for a head_dim of 1 .. 32, 33 .. 64, 65 .. 96 and 97
  * .. 128: with the small tiles three warps fit every device, with the large ones MAX_WARPS fit
