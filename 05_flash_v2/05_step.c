@@ -128,12 +128,14 @@ static const struct attention_kernel limit[] = {
 static const struct attention_kernel decode[] = {
     ATTENTION_ROW(split_kv_naive, "8_split_kv_naive.cu",
                   "the keys split over blocks; partial (O, LSE) merged by a thread per row",
-                  .about.after = "flash_v2", .max_head_dim = 128,
-                  .workspace = split_kv_naive_workspace, .cost = split_kv_naive_cost,
+                  .about.after = "flash_v2", .about.timed_at = "B1 H8 1x131072 d64",
+                  .max_head_dim = 128, .workspace = split_kv_naive_workspace,
+                  .cost = split_kv_naive_cost,
                   .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
     ATTENTION_ROW(split_kv, "9_split_kv.cu",
                   "split keys for few queries: a group of lanes per key, float4, merged on chip",
-                  .max_head_dim = 128, .workspace = split_kv_workspace, .cost = split_kv_cost,
+                  .about.timed_at = "B1 H8 1x131072 d64", .max_head_dim = 128,
+                  .workspace = split_kv_workspace, .cost = split_kv_cost,
                   .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
     {.about.name = NULL},
 };
