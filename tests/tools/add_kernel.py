@@ -46,10 +46,10 @@ def copy_tree(target):
     subprocess.run(["git", "init", "-q", str(target)], check=True)  # the rules ask git which files there are
 
 
-def run(*command, **variables):
+def run(*command, cwd=None, **variables):
     """Status and output; make started by make must not take orders from the first."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "MFLAGS"}
-    done = subprocess.run(command, env=dict(environment, BACKEND="cpu", **variables), stdin=subprocess.DEVNULL,
+    done = subprocess.run(command, cwd=cwd, env=dict(environment, BACKEND="cpu", **variables), stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=900)
     return done.returncode, done.stdout
 
