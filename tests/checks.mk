@@ -23,7 +23,7 @@ check-commands: packages-python build/check/01_naive_matmul ## check: Check what
 
 OVERLAPPING := $(foreach number,02 04 05 06,$(call step_named,$(number)))
 .PHONY: check-overlap
-check-overlap: packages-python $(OVERLAPPING:%=build/check/%) ## check: Check by traces that no kernel waits for a copy before it has done other work
+check-overlap: packages-python $(OVERLAPPING:%=build/check/%) ## check: Check by traces that no kernel waits for a copy before other work is done
 	@$(PYTHON) tests/steps/overlap.py $(OVERLAPPING:%=build/check/%)
 
 .PHONY: check-add-kernel

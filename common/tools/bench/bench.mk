@@ -46,7 +46,7 @@ BENCH_REFUSAL := $(if $(filter gpu,$(BACKEND)),$(if $(DEVICE_CAPABILITY),,nvidia
 
 # Steps run one after the other, whatever -j says: two kernels at a time would measure each other.
 .PHONY: bench
-bench: ## gpu: Time every kernel beside its peers; write docs/results and the lessons' tables
+bench: ## gpu: Time every kernel beside its peers; write docs/results, the lessons' tables
 	@[ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
 	@for number in $(filter $(CHOSEN_NUMBERS),$(BENCH_STEPS)); do $(MAKE) --no-print-directory bench-$$number || exit; done
 
