@@ -3,7 +3,7 @@
 TAKES_KERNEL += diff
 CODE ?=
 .PHONY: diff
-diff: packages-python ## learn: Show what a kernel changes in the one before (KERNEL=name; CODE=1: code only)
+diff: packages-python ## learn: Show what a kernel changes in the one before (KERNEL=name; CODE=1)
 	@$(if $(KERNEL),,echo 'Which kernel? make diff KERNEL=$(lastword $(call kernels_of,$(firstword $(STEPS)))), say. There are:'$$'$(subst $(newline),\n,$(call kernel_lines,$(STEPS)))' >&2; exit 2)
 	@$(foreach kernel,$(KERNEL),$(PYTHON) common/tools/ladder.py --diff $(kernel) $(if $(filter-out 0,$(CODE)),--code) &&) true
 
