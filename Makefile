@@ -1,6 +1,7 @@
-# Every target of the project. `make help` lists them in four groups; README.md says how to begin.
+# This file has or includes every target of the project. `make help` lists those that a reader needs, `make help-all` all
+# of them; README.md says how to begin.
 #
-# Three builds live side by side in build/, nothing is written anywhere else:
+# Three builds live side by side in build/; nothing is written anywhere else:
 #   build/gpu    nvcc, for a GPU
 #   build/cpu    the same .cu files on the CPU backend, fast
 #   build/check  the same, with every memory access watched and counted
@@ -10,7 +11,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-# All cores, unless the command line says otherwise.
+# Make uses all cores, unless the command line says otherwise.
 ifeq ($(MAKELEVEL)$(filter -j% --jobs%,$(MAKEFLAGS)),0)
   MAKEFLAGS += --jobs=$(shell nproc)
 endif
@@ -21,7 +22,7 @@ endif
 
 NVCC ?= $(firstword $(wildcard $(addsuffix /nvcc,$(subst :, ,$(PATH)) /usr/local/cuda/bin)))
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
-# "9.0" for an H200; empty without a driver or a device.
+# This is "9.0" for an H200, and empty without a driver or a device.
 DEVICE_CAPABILITY := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -E '^[0-9]+\.[0-9]+$$' | head -n 1)
 
 ifndef BACKEND
@@ -42,7 +43,7 @@ ifeq ($(filter $(BACKEND),gpu cpu),)
   $(error BACKEND is '$(BACKEND)'; it must be gpu or cpu)
 endif
 
-# The architectures that `make gpu-build` proves, and the one this machine's device needs.
+# These are the architectures that `make gpu-build` proves, and the one that this machine's device needs.
 NVCC_ARCHES := $(if $(NVCC),$(shell $(NVCC) --list-gpu-code 2>/dev/null | grep -E '^sm_[0-9]+$$' | sort -t_ -k2 -n))
 NEWEST_ARCH := $(lastword $(NVCC_ARCHES))
 DEVICE_ARCH := $(addprefix sm_,$(subst .,,$(DEVICE_CAPABILITY)))
@@ -79,30 +80,46 @@ else
   quiet := @
 endif
 
-PACKAGES := g++ make python3 libcriterion-dev
-INSTALL := sudo apt-get install -y $(PACKAGES)
-
 STEPS := $(patsubst %/main.c,%,$(wildcard 0?_*/main.c))
 before_underscore = $(firstword $(subst _, ,$(1)))
 STEP_NUMBERS := $(foreach step,$(STEPS),$(call before_underscore,$(step)))
 step_named = $(filter $(1)_%,$(STEPS))
-# A kernel has the name of its file: 2_online.cu holds online.
+# A kernel has the name of its file, without the number before it.
 kernel_in = $(patsubst $(call before_underscore,$(1))_%,%,$(1))
-kernels_of = $(foreach file,$(wildcard $(1)/[0-9]*_*.cu),$(call kernel_in,$(basename $(notdir $(file)))))
+# The core ladder is in the step's folder, every other ladder in a folder of its own.
+LADDERS := limit hopper decode backward
+in_step = $(wildcard $(1)/$(2) $(LADDERS:%=$(1)/%/$(2)))
+kernel_files = $(call in_step,$(1),*.cu)
+# A step's files include the rows that name its kernels.
+step_files = $(call kernel_files,$(1)) $(wildcard $(1)/*_step.c)
+kernels_of = $(foreach file,$(call in_step,$(1),[0-9]*_*.cu),$(call kernel_in,$(basename $(notdir $(file)))))
 define newline
 
 
 endef
-# For a message: the kernels of some steps, a line a step.
+# A message lists the kernels of some steps, one line a step.
 kernel_lines = $(foreach step,$(1),$(newline)  $(call before_underscore,$(step)): $(call kernels_of,$(step)))
 
-# STEP=03 and KERNEL=name choose, for the targets that take them; the end of this file refuses the rest. They are for this
-# make, not for programs that it starts.
+# STEP=03 and KERNEL=name choose, for the targets that take them; the end of this file refuses them elsewhere. They are
+# for this make, not for programs that it starts.
 TAKES_STEP := run test sanitize
 TAKES_KERNEL := $(foreach goal,run test sanitize,$(goal) $(STEP_NUMBERS:%=$(goal)-%))
 STEP ?=
 KERNEL ?=
-unexport STEP KERNEL
+LADDER ?=
+unexport STEP KERNEL LADDER
+# A name that a row says its kernel had, or a fault of that name, means this kernel now. WAS has a word OLD=NEW for each.
+old_and_new = $(subst =, ,$(filter $(firstword $(subst -, ,$(1)))=%,$(WAS)))
+kernel_now = $(if $(old_and_new),$(patsubst $(firstword $(old_and_new))%,$(lastword $(old_and_new))%,$(1)),$(1))
+ifneq ($(KERNEL),)
+  WAS := $(shell cat 0?_*/*_step.c | tr '\n' ' ' | sed 's/_ROW./\n/g' | \
+      sed -nE 's/^ *(\w+),.*\.about\.was = *"([^"]*)".*/\1 \2/p' | awk '{ for (i = 2; i <= NF; i++) print $$i "=" $$1 }')
+  RENAMED := $(strip $(foreach name,$(KERNEL),$(call old_and_new,$(name))))
+  ifneq ($(RENAMED),)
+    override KERNEL := $(foreach name,$(KERNEL),$(call kernel_now,$(name)))
+    $(if $(filter 0,$(MAKELEVEL)),$(shell printf '%s is %s now\n' $(RENAMED) >&2))
+  endif
+endif
 STEPS_OF_STEP := $(if $(filter-out all,$(STEP)),$(foreach number,$(STEP),$(call step_named,$(number))),$(STEPS))
 CHOSEN_STEPS := $(if $(KERNEL),$(foreach step,$(STEPS_OF_STEP),$(if \
     $(filter $(KERNEL),$(call kernels_of,$(step))),$(step))),$(STEPS_OF_STEP))
@@ -111,13 +128,15 @@ CHOSEN_NUMBERS := $(foreach step,$(CHOSEN_STEPS),$(call before_underscore,$(step
 # ---------------------------------------------------------------------------------------------------------------------
 # The three builds
 
-COMMON_SOURCES := $(filter-out common/backend.c common/doctor.c,$(wildcard common/*.c))
+COMMON_SOURCES := $(filter-out common/device/backend.c,$(wildcard common/harness/*.c common/problems/*.c common/device/*.c))
 
-include_gpu := -Icommon -I. -isystem $(CUDA_HOME)/include
+# Exactly one <ptx.cuh> is on a build's path, and one copy of the vendor's headers; simtcc brings its own.
+kernel_include_gpu := -Icommon/device/gpu -Icommon -I.
+include_gpu := $(kernel_include_gpu) -isystem $(CUDA_HOME)/include
 include_cpu := -I$(SIMT_INCLUDE) -Icommon -I.
 include_check := $(include_cpu)
 
-common_gpu := $(COMMON_SOURCES) common/backend.c
+common_gpu := $(COMMON_SOURCES) common/device/backend.c
 common_cpu := $(COMMON_SOURCES)
 common_check := $(COMMON_SOURCES)
 
@@ -125,7 +144,7 @@ runtime_gpu :=
 runtime_cpu := build/simt/libsimt.a
 runtime_check := $(runtime_cpu)
 
-# Beside the C compiler's; simtcc's are in its rules.
+# These are flags beside the C compiler's; simtcc's are in its rules.
 kernel_flags_gpu = $(NVCC_FLAGS) for $(ARCH)
 kernel_flags_cpu :=
 kernel_flags_check :=
@@ -137,8 +156,9 @@ libraries_gpu :=
 libraries_cpu := -lm
 libraries_check := -lm -ldl
 
-# Machine code for each architecture, and PTX of the newest, which the driver compiles for devices that are newer still.
-# What ends in a letter (sm_90a) has instructions that later devices lack, so its PTX would be of no use to them.
+# A file is compiled to machine code for each architecture, and to PTX of the newest, which the driver compiles for still
+# newer devices. An architecture that ends in a letter (sm_90a) has instructions that later devices lack, so they could
+# not use its PTX.
 comma := ,
 newest = $(lastword $(shell printf '%s\n' $(filter-out %a %f,$(1)) | sort -t_ -k2 -n))
 gencode = $(foreach arch,$(1),'-gencode=arch=$(arch:sm_%=compute_%)$(comma)code=$(if \
@@ -146,10 +166,10 @@ gencode = $(foreach arch,$(1),'-gencode=arch=$(arch:sm_%=compute_%)$(comma)code=
 
 # A kernel that begins "// needs: sm_80" is compiled for those of ARCH that can run it, and for sm_80 when none can: its
 # launcher then refuses the device. sm_90a has instructions that later architectures dropped, so it stands alone.
-NEEDS := $(shell grep -Ho '^// needs: sm_[0-9]*a\?' 0?_*/*.cu common/*.cu tests/simt/*.cu tests/ptx/*.cu tests/tiles_*.cu 2>/dev/null | sed 's,:// needs: sm_,=,')
+NEEDS := $(shell grep -Ho '^// needs: sm_[0-9]*a\?' 0?_*/*.cu 0?_*/*/*.cu common/*/*.cu tests/*/*.cu 2>/dev/null | sed 's,:// needs: sm_,=,')
 needed = $(patsubst $(1)=%,%,$(filter $(1)=%,$(NEEDS)))
 at_least = $(foreach arch,$(ARCH),$(shell [ $(patsubst %a,%,$(patsubst sm_%,%,$(arch))) -ge $(1) ] && echo $(arch)))
-# The others are compiled for sm_90 where ARCH says sm_90a, so that there is PTX of them.
+# The other kernels are compiled for sm_90 where ARCH says sm_90a, so that they have PTX.
 plain = $(sort $(patsubst %f,%,$(patsubst %a,%,$(1))))
 arches_for = $(if $(filter %a,$(needed)),sm_$(needed),$(call plain,$(if $(needed),$(or $(call at_least,$(needed)),sm_$(needed)),$(ARCH))))
 
@@ -172,88 +192,36 @@ build/$(1)/obj/%.c.o: %.c build/$(1)/flags
 build/$(1)/libcommon.a: $$(call objects,$(1),$$(common_$(1)))
 	@rm -f $$@ && ar rcs $$@ $$^
 
-build/$(1)/doctor: $$(call objects,$(1),common/doctor.cu) build/$(1)/libcommon.a $$(runtime_$(1))
+build/$(1)/doctor: $$(call objects,$(1),common/tools/doctor.cu) build/$(1)/libcommon.a $$(runtime_$(1))
 	$$(say) LINK $$@
 	$$(quiet)$$(link_$(1)) $$^ -o $$@ $$(libraries_$(1))
 endef
 
 # $(2) is a step.
 define step_rules
-build/$(1)/$(2): $$(call objects,$(1),$$(wildcard $(2)/*.c $(2)/*.cu)) build/$(1)/libcommon.a $$(runtime_$(1))
+build/$(1)/$(2): $$(call objects,$(1),$(2)/main.c $$(call step_files,$(2))) build/$(1)/libcommon.a $$(runtime_$(1))
 	$$(say) LINK $$@
 	$$(quiet)$$(link_$(1)) $$^ -o $$@ $$(libraries_$(1))
-endef
-
-# $(2) is a test's name without .c, $(3) the kernels it calls.
-define test_rules
-build/$(1)/obj/tests/$(2).c.o: | packages-test
-build/$(1)/tests/$(2): $$(call objects,$(1),tests/$(2).c tests/ladder.c $(3)) build/$(1)/libcommon.a $$(runtime_$(1))
-	@mkdir -p $$(@D)
-	$$(say) LINK $$@
-	$$(quiet)$$(link_$(1)) $$^ -o $$@ -lcriterion $$(libraries_$(1))
 endef
 
 build/gpu/obj/%.cu.o: %.cu build/gpu/flags
 	@mkdir -p $(@D)
 	$(say) NVCC $@
-	$(quiet)$(NVCC) $(NVCC_FLAGS) $(call gencode,$(call arches_for,$<)) -Icommon -I. -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	$(quiet)$(NVCC) $(NVCC_FLAGS) $(call gencode,$(call arches_for,$<)) $(kernel_include_gpu) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
-build/cpu/obj/%.cu.o: %.cu build/cpu/flags $(SIMTCC)
-	@mkdir -p $(@D)
-	$(say) SIMT $@
-	$(quiet)$(SIMTCC) -O2 -Wall -Wextra -Werror -Icommon -I. -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
-
-build/check/obj/%.cu.o: %.cu build/check/flags $(SIMTCC)
-	@mkdir -p $(@D)
-	$(say) SIMT $@
-	$(quiet)$(SIMTCC) --check -Wall -Wextra -Werror -Icommon -I. -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
-
-# A device runs the PTX of an older architecture, too, and with it the paths of that architecture; $(1) is its number. Host
-# code and kernels that need a newer one are those of build/gpu.
-define ptx_rules
-build/gpu-ptx$(1)/obj/%.cu.o: %.cu build/gpu/flags
+# $(1) is cpu or check, $(2) what simtcc is told.
+define simt_rules
+build/$(1)/obj/%.cu.o: %.cu build/$(1)/flags $(SIMTCC)
 	@mkdir -p $$(@D)
-	$$(say) NVCC $$@
-	$$(quiet)$$(NVCC) $$(NVCC_FLAGS) -gencode=arch=compute_$(1),code=compute_$(1) -Icommon -I. -MMD -MP -MF $$(@:.o=.d) -c $$< -o $$@
+	$$(say) SIMT $$@
+	$$(quiet)$(SIMTCC) $(2) -Wall -Wextra -Werror -Icommon -I. -MMD -MP -MF $$(@:.o=.d) -MT $$@ -c $$< -o $$@
 endef
+$(eval $(call simt_rules,cpu,-O2))
+$(eval $(call simt_rules,check,--check))
 
-runs_on = $(foreach file,$(2),$(shell [ $(or $(patsubst %a,%,$(call needed,$(file))),0) -le $(1) ] && echo $(file)))
-
-# $(2) is a test's name without .c, $(3) the kernels it calls, $(4) those of them that run on the architecture.
-define ptx_test_rules
-build/gpu-ptx$(1)/tests/$(2): $$(call objects,gpu,tests/$(2).c tests/ladder.c $$(filter-out $(4),$(3))) $$(call objects,gpu-ptx$(1),$(4)) build/gpu/libcommon.a
-	@mkdir -p $$(@D)
-	$$(say) LINK $$@
-	$$(quiet)$$(link_gpu) $$^ -o $$@ -lcriterion
-endef
-
-include common/simt/runtime.mk
-include tests/simt/programs/programs.mk
-include tests/bench/bench.mk
-
-# On a GPU the steps' tests also run as the PTX of these architectures, where it is newer than them.
-PTX_OF := $(foreach older,75 80,$(if $(shell [ "$(patsubst sm_%,%,$(DEVICE_ARCH:a=))" -gt $(older) ] 2>/dev/null && echo newer),$(older)))
-PTX_BUILDS := $(PTX_OF:%=gpu-ptx%)
 BUILDS := gpu cpu check
-TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
-kernels_of_test_common := $(wildcard tests/common/*.cu)
-kernels_of_test_cli :=
-kernels_of_test_explain :=
-kernels_of_test_plans := $(wildcard tests/plans_*.c)
-kernels_of_test_gpu := $(wildcard 0?_*/*.cu)
-kernels_of_test_simt := $(wildcard tests/simt/feature_*.cu)
-kernels_of_test_simt_check := $(wildcard tests/simt/check_*.cu)
-$(foreach test,$(filter test_ptx%,$(TESTS)),$(eval kernels_of_$(test) := $(wildcard tests/ptx/*.cu)))
-# Of a step: its kernels, and variants of them that only its tests need.
-number_of = $(word 2,$(subst _, ,$(1)))
-kernels_of_test = $(if $(filter test_0%,$(1)),$(wildcard $(number_of)_*/*.cu tests/tiles_$(number_of).cu),$(kernels_of_$(1)))
-
 $(foreach build,$(BUILDS),$(eval $(call build_rules,$(build),$(if $(filter gpu,$(build)),$$(NVCC),$$(CXX)))))
 $(foreach build,$(BUILDS),$(foreach step,$(STEPS),$(eval $(call step_rules,$(build),$(step)))))
-$(foreach build,$(BUILDS),$(foreach test,$(TESTS),$(eval $(call test_rules,$(build),$(test),$(call kernels_of_test,$(test))))))
-$(foreach older,$(PTX_OF),$(eval $(call ptx_rules,$(older))))
-$(foreach older,$(PTX_OF),$(foreach test,$(filter test_0%,$(TESTS)),$(eval $(call ptx_test_rules,$(older),$(test),$(call \
-    kernels_of_test,$(test)),$(call runs_on,$(older),$(call kernels_of_test,$(test)))))))
 
 .SECONDARY:
 .PHONY: FORCE
@@ -262,51 +230,34 @@ FORCE:
 -include $(shell find build -name '*.d' 2>/dev/null)
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What must be installed, asked once per make and answered with the line that installs it
+# Targets. A line of help reads "## group: what it does".
 
-have = printf '%s\n' $(2) | $(1) -E -x c++ -o /dev/null - 2>/dev/null
-
-.PHONY: packages-cpu packages-check packages-gpu packages-test packages-python
-packages-cpu packages-check:
-	@command -v $(CC) >/dev/null && command -v $(CXX) >/dev/null || { echo 'A C or C++ compiler is missing. Install it with: $(INSTALL)' >&2; exit 1; }
-
-packages-gpu:
-	@[ -n '$(NVCC)' ] || { echo 'nvcc is missing. Install the CUDA Toolkit (https://developer.nvidia.com/cuda-downloads), or build for the CPU with BACKEND=cpu.' >&2; exit 1; }
-	@[ -z '$(filter-out sm_%,$(ARCH))' ] || { echo "ARCH is '$(ARCH)'; it must be like sm_80, or several of those" >&2; exit 2; }
-
-packages-test:
-	@$(call have,$(CXX),'#include <criterion/criterion.h>') || { echo 'Criterion is missing. Install it with: $(INSTALL)' >&2; exit 1; }
-
-packages-python:
-	@command -v $(PYTHON) >/dev/null || { echo 'Python is missing. Install it with: $(INSTALL)' >&2; exit 1; }
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Targets. A line of help reads "## group: what it does"; the groups are learn, test, gpu and maintain.
-
-# On the CPU the ladder is run where every access is counted: the time of a kernel there says nothing about a GPU.
+# On the CPU the ladder runs in the build that counts every access: there a kernel's time says nothing about a GPU.
 RUN_BUILD := $(if $(filter gpu,$(BACKEND)),gpu,check)
 
 .PHONY: which-backend
 which-backend:
 	@echo 'backend: $(BACKEND) ($(BACKEND_REASON))'
 
-HELP = grep -hE '^[a-z][a-zA-Z-]*%?:.*\#\# $(1): ' $(filter-out %.d,$(MAKEFILE_LIST)) | sed -E 's/%?:[^\#]*\#\# $(1): /\t/' | \
-    awk -F '\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+help_of = @echo '$(1)'; awk -F ':.*\#\# $(1): ' 'NF == 2 && /^[a-z]/ { printf "  make %-16s %s\n", $$1, $$2 }' $(filter-out %.d,$(MAKEFILE_LIST))
 
-.PHONY: help
-help: ## maintain: This list
-	@printf 'Learn\n' && $(call HELP,learn)
-	@printf '\nTest\n' && $(call HELP,test)
-	@printf '\nGPU\n' && $(call HELP,gpu)
-	@printf '\nMaintain\n' && $(call HELP,maintain)
-	@printf '\nrun, test, sanitize, bench and profile take STEP=03, or say run-03, test-03 and so on;\nmutants, coverage and fuzz take STEP=03.\n'
-	@printf 'Steps: %s\n' '$(STEPS)'
-	@printf 'BACKEND=gpu|cpu (now %s: %s)  ARCH=sm_80\n' '$(BACKEND)' '$(BACKEND_REASON)'
+.PHONY: help help-all
+help:
+	$(call help_of,learn)
+	$(call help_of,test)
+	$(call help_of,gpu)
+	@echo 'STEP=03 (or run-03), LADDER=limit and KERNEL=name choose kernels. All targets: make help-all'
+	@echo 'BACKEND=gpu|cpu (now $(BACKEND): $(BACKEND_REASON))   ARCH=sm_80'
 
-kernel_options = $(patsubst %,--kernel=%,$(filter $(KERNEL),$(call kernels_of,$(1))))
+help-all: help ## maintain: List all targets: those of make help, and these
+	$(call help_of,teach)
+	$(call help_of,check)
+	$(call help_of,maintain)
+
+kernel_options = $(LADDER:%=--ladder=%) $(patsubst %,--kernel=%,$(filter $(KERNEL),$(call kernels_of,$(1))))
 
 .PHONY: run
-run: which-backend $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## learn: Check every kernel, print the ladders (STEP=03, KERNEL=name: only those)
+run: which-backend $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## learn: Check every kernel and print the ladders (STEP=03, KERNEL=name: only those)
 	@status=0; $(foreach step,$(CHOSEN_STEPS),build/$(RUN_BUILD)/$(step) $(call kernel_options,$(step)) || status=$$?; echo;) exit $$status
 
 # $(1) is a step.
@@ -320,73 +271,8 @@ $(foreach step,$(STEPS),$(eval $(call run_rules,$(step))))
 run-%: FORCE
 	@echo 'There is no step $*; there are: $(STEP_NUMBERS)' >&2; exit 2
 
-# On the CPU the counters are asserted where they exist: in the checked build. `make sanitize` need not do it again.
-TEST_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter-out test_simt_check,$(TESTS))) \
-    $(foreach build,$(PTX_BUILDS),$(patsubst %,$(build)/%,$(filter test_0%,$(TESTS)))), \
-    $(patsubst %,check/%:counters,$(filter test_0%,$(TESTS))) $(patsubst %,cpu/%,$(filter-out test_simt_check test_gpu,$(TESTS))) \
-    $(patsubst %,check/%,$(filter test_simt_check test_ptx%,$(TESTS))))
-SANITIZE_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter test_0%,$(TESTS))), \
-    $(patsubst %,check/%:!counters,$(filter test_0%,$(TESTS))) $(patsubst %,check/%,$(filter-out test_0% test_cli test_gpu,$(TESTS))))
-
-test_binary = build/$(firstword $(subst /, ,$(1)))/tests/$(firstword $(subst :, ,$(notdir $(1))))
-test_binaries = $(sort $(foreach run,$(1),$(call test_binary,$(run))))
-# Of these runs those of some tests; all of them when no step and no kernel is chosen.
-# test_06 stands for test_06_accuracy, too.
-runs_of = $(foreach test,$(2),$(foreach build,$(BUILDS) $(PTX_BUILDS),$(filter $(build)/$(test) $(build)/$(test):% \
-    $(if $(filter test_0%,$(test)),$(build)/$(test)_%),$(1))))
-chosen_runs = $(if $(STEP)$(KERNEL),$(call runs_of,$(1),$(CHOSEN_NUMBERS:%=test_%)),$(1))
-run_tests = tests/run $(KERNEL:%=--kernel=%)
-run_sanitized = $(run_tests) $(if $(filter gpu,$(BACKEND)),--sanitizer)
-
-.PHONY: test
-test: which-backend $(call test_binaries,$(call chosen_runs,$(TEST_RUNS))) $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## test: Pass all tests
-	@$(run_tests) $(call chosen_runs,$(TEST_RUNS))
-
-.PHONY: sanitize
-sanitize: which-backend $(call test_binaries,$(call chosen_runs,$(SANITIZE_RUNS))) ## test: Pass them with every access watched (compute-sanitizer on a GPU)
-	@$(run_sanitized) $(call chosen_runs,$(SANITIZE_RUNS))
-
-# $(1) is a test's name without "test_".
-define test_targets
-.PHONY: test-$(1) sanitize-$(1)
-test-$(1): which-backend $(call test_binaries,$(call runs_of,$(TEST_RUNS),test_$(1))) $(if $(filter cli,$(1)),$(patsubst %,build/$(RUN_BUILD)/%,$(STEPS)))
-	@$$(run_tests) $(call runs_of,$(TEST_RUNS),test_$(1))
-
-sanitize-$(1): which-backend $(call test_binaries,$(call runs_of,$(SANITIZE_RUNS),test_$(1)))
-	@$$(run_sanitized) $(call runs_of,$(SANITIZE_RUNS),test_$(1))
-endef
-$(foreach test,$(TESTS),$(if $(call runs_of,$(TEST_RUNS) $(SANITIZE_RUNS),$(test)),$(eval $(call test_targets,$(test:test_%=%)))))
-
-test-%: FORCE
-	@echo 'There are no tests test_$* (BACKEND is $(BACKEND)); there are: $(TESTS)' >&2; exit 2
-
-sanitize-%: FORCE
-	@echo 'There are no tests test_$* to sanitize (BACKEND is $(BACKEND)); there are: $(TESTS)' >&2; exit 2
-
-.PHONY: gpu-build
-gpu-build: packages-gpu $(patsubst %,build/gpu/%,$(STEPS)) $(patsubst %,build/gpu/tests/%,$(filter-out test_simt_check,$(TESTS))) build/gpu/doctor ## gpu: Compile everything for ARCH (default: all of them), without a GPU
-	@CUOBJDUMP=$(firstword $(CUOBJDUMP) $(wildcard $(dir $(NVCC))cuobjdump)) tests/sass $(ARCH)
-	@echo 'compiled for: $(ARCH)'
-
-DOCTOR := build/$(if $(filter gpu,$(BACKEND)),gpu,cpu)/doctor
-.PHONY: doctor
-doctor: ## learn: What this machine has, which backend is chosen and why; runs one kernel
-	@echo 'backend:      $(BACKEND) ($(BACKEND_REASON))'
-	@echo 'architecture: $(ARCH)'
-	@echo "compiler:     $$($(CXX) --version 2>/dev/null | head -n 1 | grep . || echo 'none; install with: $(INSTALL)')"
-	@echo "python:       $$($(PYTHON) --version 2>/dev/null || echo 'none; install with: $(INSTALL)')"
-	@echo "nvcc:         $$([ -n '$(NVCC)' ] && $(NVCC) --version | grep -o 'release.*' || echo none)"
-	@echo "driver:       $$(nvidia-smi --query-gpu=driver_version,name --format=csv,noheader 2>/dev/null | head -n 1 | grep . || echo none)"
-	@$(MAKE) --no-print-directory $(DOCTOR)
-	@$(DOCTOR)
-
-include tests/learn/learn.mk
-include tests/broken/broken.mk
-include tests/labs/labs.mk
-include tests/one/one.mk
-include tests/pictures/show.mk
-include tests/pictures/pictures.mk
-include tests/maintain.mk
+include common/simt/runtime.mk tests/tests.mk
+include $(sort $(wildcard tests/checks.mk tests/*/*/*.mk common/tools/*.mk common/tools/*/[a-z]*.mk docs/make/*.mk))
 
 .PHONY: clean
 clean: ## maintain: Remove build/
@@ -395,7 +281,7 @@ clean: ## maintain: Remove build/
 # ---------------------------------------------------------------------------------------------------------------------
 # STEP and KERNEL are refused before anything is built. (A make that a make started was given them by the first.)
 
-goals_without = $(filter-out $(1) help clean,$(MAKECMDGOALS))
+goals_without = $(filter-out $(1) help help-all clean,$(MAKECMDGOALS))
 without_numbers = $(filter-out $(STEP_NUMBERS:%=\%-%),$(1))
 ASKED_STEPS := $(or $(foreach goal,$(MAKECMDGOALS),$(call step_named,$(lastword $(subst -, ,$(goal))))),$(STEPS_OF_STEP))
 NO_KERNELS := $(filter-out $(foreach step,$(ASKED_STEPS),$(call kernels_of,$(step))),$(KERNEL))

@@ -10,7 +10,7 @@
  * Cost: 2·M·N·K global loads, M·N stores, 4 bytes each. Sectors per request: A 32, B 1, C 32.
  */
 #include "01_step.h"
-#include "tiles.cuh"
+#include "device/tiles.cuh"
 
 static const int TILE = 32;
 

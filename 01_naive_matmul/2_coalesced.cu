@@ -10,7 +10,7 @@
  * Cost: 2·M·N·K global loads, M·N stores, 4 bytes each. Sectors per request: A 1, B 4, C 4.
  */
 #include "01_step.h"
-#include "tiles.cuh"
+#include "device/tiles.cuh"
 
 static const int TILE = 32;
 

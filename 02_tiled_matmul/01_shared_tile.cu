@@ -12,7 +12,7 @@
  * tile row), M·N stores. Two shared loads per multiply-add; that is the next limit.
  */
 #include "02_step.h"
-#include "tiles.cuh"
+#include "device/tiles.cuh"
 
 static const int T = 16;
 

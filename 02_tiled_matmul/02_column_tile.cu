@@ -12,7 +12,7 @@
  * registers for the sums.
  */
 #include "02_step.h"
-#include "tiles.cuh"
+#include "device/tiles.cuh"
 
 static const int BM = 64, BN = 64, BK = 8;
 static const int TM = 8;

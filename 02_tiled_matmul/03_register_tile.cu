@@ -12,7 +12,7 @@
  * TM·TN registers for the sums.
  */
 #include "02_step.h"
-#include "tiles.cuh"
+#include "device/tiles.cuh"
 
 static const int BM = 128, BN = 128, BK = 8;
 static const int TM = 8, TN = 8;

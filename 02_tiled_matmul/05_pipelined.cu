@@ -16,8 +16,8 @@
  * loads per TM·TN multiply-adds.
  */
 #include "02_step.h"
-#include "tiles.cuh"
-#include "vectors.cuh"
+#include "device/tiles.cuh"
+#include "device/vectors.cuh"
 
 static const int BM = 128, BN = 128, BK = 8;
 static const int TM = 8, TN = 8;

@@ -18,9 +18,9 @@
  * asynchronously, each copy is a load and a store.
  */
 #include "02_step.h"
-#include "ptx.cuh"
-#include "tiles.cuh"
-#include "vectors.cuh"
+#include <ptx.cuh>
+#include "device/tiles.cuh"
+#include "device/vectors.cuh"
 
 static const int BM = 128, BN = 128, BK = 8, STAGES = 4;
 static const int TM = 8, TN = 8;

@@ -1,7 +1,7 @@
 #include "02_step.h"
-#include "step.h"
+#include "harness/step.h"
 
 int main(int argc, char **argv)
 {
-    return step_main(argc, argv, "02_tiled_matmul", &matmul_problem, tiled_matmul_kernels);
+    return step_main(argc, argv, &step_02);
 }

@@ -1,131 +1,23 @@
-/*
- * Step 03's kernels in reading order. Adding a kernel is adding its file and a row here:
- * common/softmax.h says what the fields are.
- *
- * The rows are read twice: for the declarations of their functions, and, in C, as the table.
- */
-#ifdef KERNEL
-
-KERNEL(three_pass, "1_three_pass.cu",
-       "one thread per row; the row is read for its maximum, its sum and its result",
-       .about.begins = true, .cost = sweeps_cost, .sweeps = 3)
-KERNEL(online, "2_online.cu",
-       "maximum and sum in one sweep: the sum is rescaled when the maximum moves",
-       .cost = sweeps_cost, .sweeps = 2)
-KERNEL(online_warp, "3_online_warp.cu",
-       "a warp per row, coalesced; 32 running sums merged by shuffles", .cost = sweeps_cost,
-       .sweeps = 2)
-KERNEL(online_block, "4_online_block.cu",
-       "a block per row; its warps' sums merged through shared memory", .cost = sweeps_cost,
-       .sweeps = 2)
-KERNEL(online_registers, "5_online_registers.cu", "the row is read once and kept in registers",
-       .cost = online_registers_cost)
-KERNEL(online_vectors, "6_online_vectors.cu", "rows at multiples of 16 bytes are read as float4",
-       .cost = online_vectors_cost)
-KERNEL(online_ragged, "7_online_ragged.cu",
-       "float4 in rows that begin anywhere: the ends go one by one", .cost = online_ragged_cost)
-KERNEL(online_lanes, "8_online_lanes.cu",
-       "threads and registers for every length of row, from 8 lanes to a block",
-       .cost = online_lanes_cost)
-KERNEL(online_cluster, "9_online_cluster.cu",
-       "rows too long for a block are kept by a cluster of blocks", .about.architecture = "sm_90",
-       .about.falls_back = true, .cost = online_cluster_cost)
-
-#else
+/* Step 03: the C functions of its kernels, in reading order, and the step itself. 03_step.c has the
+ * rows. */
 #ifndef STEP_03_H
 #define STEP_03_H
 
-#include "device.h"
-#include "refusal.h"
-#include "softmax.h"
+#include "problems/softmax.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define KERNEL SOFTMAX_DECLARATION
-#include "03_step.h"
-#undef KERNEL
+softmax_fn softmax_three_pass, softmax_online, softmax_online_warp, softmax_online_block,
+    softmax_online_registers, softmax_online_vectors, softmax_online_ragged, softmax_online_lanes,
+    softmax_online_cluster;
+
+struct step;
+extern const struct step step_03;
 
 #ifdef __cplusplus
 }
-#else
-
-#include "8_online_lanes.h"
-#include "9_online_cluster.h"
-#include "lanes.h"
-
-/* One element at a time, the matrix read `sweeps` times. */
-static struct cost scalars_cost(int sweeps, int rows, int cols)
-{
-    const long long elements = (long long)rows * cols, loads = sweeps * elements;
-    return (struct cost){loads, elements, sizeof(float) * loads, sizeof(float) * elements};
-}
-
-static struct cost sweeps_cost(const struct softmax_kernel *row, int rows, int cols)
-{
-    return scalars_cost(row->sweeps, rows, cols);
-}
-
-/* A float4 at a time between the first multiple of 16 bytes in a row and its last; the `excess` of
- * them that registers do not hold is loaded twice. */
-static struct cost vectors_cost(int rows, int cols, int vectors_kept)
-{
-    struct cost cost = {0};
-    for (int start = 0; start < 4; start++) { /* row r begins r * cols floats off */
-        const int same = rows / 4 + (start < rows % 4);
-        const int to_alignment = (4 - start * (cols % 4) % 4) % 4;
-        const int head = to_alignment < cols ? to_alignment : cols;
-        const int vectors = (cols - head) / 4, ends = cols - 4 * vectors;
-        const int excess = vectors > vectors_kept ? vectors - vectors_kept : 0;
-        cost.loads += (long long)same * (ends + vectors + excess);
-        cost.stores += (long long)same * (ends + vectors);
-        cost.bytes_read += sizeof(float) * same * (long long)(cols + 4LL * excess);
-    }
-    cost.bytes_written = sizeof(float) * rows * (long long)cols;
-    return cost;
-}
-
-static struct cost online_registers_cost(const struct softmax_kernel *row, int rows, int cols)
-{
-    (void)row;
-    return scalars_cost(row_owner_of(cols).holds ? 1 : 2, rows, cols);
-}
-
-static struct cost online_ragged_cost(const struct softmax_kernel *row, int rows, int cols)
-{
-    return row_owner_of(cols).holds ? vectors_cost(rows, cols, cols)
-                                    : online_registers_cost(row, rows, cols);
-}
-
-static struct cost online_vectors_cost(const struct softmax_kernel *row, int rows, int cols)
-{
-    return cols % 4 == 0 ? online_ragged_cost(row, rows, cols)
-                         : online_registers_cost(row, rows, cols);
-}
-
-static struct cost online_lanes_cost(const struct softmax_kernel *row, int rows, int cols)
-{
-    const struct row_shape shape = row_shape_of(rows, cols);
-    (void)row;
-    return vectors_cost(rows, cols, shape.lanes * shape.kept);
-}
-
-static struct cost online_cluster_cost(const struct softmax_kernel *row, int rows, int cols)
-{
-    struct device_limits device;
-    current_device(&device);
-    return cluster_plan_of(rows, cols, &device).blocks > 0 ? vectors_cost(rows, cols, cols)
-                                                           : online_lanes_cost(row, rows, cols);
-}
-
-#define KERNEL SOFTMAX_ROW
-static const struct softmax_kernel online_softmax_kernels[] = {
-#include "03_step.h"
-    {.about.name = NULL},
-};
-#undef KERNEL
-
 #endif
-#endif
+
 #endif

@@ -13,7 +13,7 @@
  * Cost: 3·rows·cols global loads of 4 bytes, rows·cols stores, 2·rows·cols exponentials.
  */
 #include "03_step.h"
-#include "tiles.cuh"
+#include "device/tiles.cuh"
 
 #include <math_constants.h>
 

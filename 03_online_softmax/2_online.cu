@@ -14,7 +14,7 @@
  */
 #include "03_step.h"
 #include "running_softmax.cuh"
-#include "tiles.cuh"
+#include "device/tiles.cuh"
 
 static const int THREADS = 128;
 /* A large sum rounds small terms away one by one, so 256 at a time are added up first. */

@@ -15,8 +15,8 @@
  */
 #include "03_step.h"
 #include "running_softmax.cuh"
-#include "tiles.cuh"
-#include "warp.cuh"
+#include "device/tiles.cuh"
+#include "device/warp.cuh"
 
 static const int ROWS = 8; /* of a block */
 

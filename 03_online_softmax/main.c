@@ -1,7 +1,7 @@
 #include "03_step.h"
-#include "step.h"
+#include "harness/step.h"
 
 int main(int argc, char **argv)
 {
-    return step_main(argc, argv, "03_online_softmax", &softmax_problem, online_softmax_kernels);
+    return step_main(argc, argv, &step_03);
 }

@@ -3,7 +3,7 @@
 #define MERGE_ROW_CUH
 
 #include "running_softmax.cuh"
-#include "warp.cuh"
+#include "device/warp.cuh"
 
 /*
  * The merged state of each group of LANES lanes, the same in all of them to the last bit. Every

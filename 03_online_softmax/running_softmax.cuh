@@ -4,7 +4,7 @@
  * Two states merge into the state of both sets together. The merge is associative and commutative,
  * and the empty state changes nothing, so a row may be cut into pieces anywhere and the pieces
  * merged in any order: that is what makes it parallel. docs/mathematics.md proves it,
- * tests/test_03.c tries it. Plain C as well as CUDA, so that it can.
+ * tests/steps/test_03.c tries it. Plain C as well as CUDA, so that it can.
  */
 #ifndef RUNNING_SOFTMAX_CUH
 #define RUNNING_SOFTMAX_CUH

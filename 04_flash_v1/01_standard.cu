@@ -15,9 +15,9 @@
  * but the matrix would stay.
  */
 #include "04_step.h"
-#include "refusal.h"
-#include "tiles.cuh"
-#include "warp.cuh"
+#include "harness/refusal.h"
+#include "device/tiles.cuh"
+#include "device/warp.cuh"
 
 #include <math_constants.h>
 

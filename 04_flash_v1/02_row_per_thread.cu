@@ -16,7 +16,7 @@
  * neighbouring queries, so what they load of Q and O lies head_dim floats apart.
  */
 #include "04_step.h"
-#include "tiles.cuh"
+#include "device/tiles.cuh"
 
 #include <math_constants.h>
 

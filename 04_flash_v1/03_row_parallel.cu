@@ -15,8 +15,8 @@
  * and head_dim + 1 stores. What is left is that queries share no load of K and V.
  */
 #include "04_step.h"
-#include "tiles.cuh"
-#include "warp.cuh"
+#include "device/tiles.cuh"
+#include "device/warp.cuh"
 
 #include <math_constants.h>
 

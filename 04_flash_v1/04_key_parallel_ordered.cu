@@ -21,9 +21,9 @@
  * every chunk but the first; and time spent waiting.
  */
 #include "04_step.h"
-#include "refusal.h"
-#include "tiles.cuh"
-#include "warp.cuh"
+#include "harness/refusal.h"
+#include "device/tiles.cuh"
+#include "device/warp.cuh"
 
 #include <math_constants.h>
 

@@ -19,9 +19,9 @@
  * bits of O, change from run to run.
  */
 #include "04_step.h"
-#include "refusal.h"
-#include "tiles.cuh"
-#include "warp.cuh"
+#include "harness/refusal.h"
+#include "device/tiles.cuh"
+#include "device/warp.cuh"
 
 #include <math_constants.h>
 

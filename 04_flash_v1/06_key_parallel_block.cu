@@ -17,7 +17,7 @@
  * shared memory and one barrier per query.
  */
 #include "04_step.h"
-#include "warp.cuh"
+#include "device/warp.cuh"
 
 #include <math_constants.h>
 

@@ -21,7 +21,7 @@
  * Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 1.
  */
 #include "04_step.h"
-#include "tiles.cuh"
+#include "device/tiles.cuh"
 
 #include <math_constants.h>
 

@@ -1,10 +1,10 @@
-/* How flash_v1_rectangles (08_flash_v1_rectangles.cu) brings Q and K into shared memory;
- * flash_v1_warps keeps it. */
+/* How flash_v1_register_tile (08_flash_v1_register_tile.cu) brings Q and K into shared memory; the
+ * two rungs after it keep it. */
 #ifndef LOAD_TRANSPOSED_CUH
 #define LOAD_TRANSPOSED_CUH
 
-#include "slabs.cuh"
-#include "warp.cuh"
+#include "07_flash_v1.h"
+#include "device/warp.cuh"
 
 /*
  * Copies rows 0 .. rows - 1 of a [rows, d] matrix, times `factor`, to the columns of a

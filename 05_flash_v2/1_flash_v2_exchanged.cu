@@ -21,7 +21,7 @@
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), algorithm 1.
  */
 #include "05_step.h"
-#include "tiles.cuh"
+#include "device/tiles.cuh"
 
 #include <math_constants.h>
 

@@ -23,8 +23,8 @@
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), algorithm 1.
  */
 #include "05_step.h"
-#include "tiles.cuh"
-#include "warp.cuh"
+#include "device/tiles.cuh"
+#include "device/warp.cuh"
 
 #include <math_constants.h>
 

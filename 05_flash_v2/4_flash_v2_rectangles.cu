@@ -14,7 +14,7 @@
  * Both products have one form, C[row][col] += A[k][row] · B[k][col]: S from Qᵀ and Kᵀ, O from Pᵀ
  * and V. So Q and K are transposed on their way into shared memory and P on its way back there, and
  * for each k a thread reads its rows and columns in runs of four neighbours
- * (common/rectangles.cuh). The scale goes into Q while it is loaded.
+ * (common/device/rectangles.cuh). The scale goes into Q while it is loaded.
  *
  * A block of 4 warps owns Br = 16·TR rows, a warp 4·TR of them, and its 32 lanes stand in 4 rows
  * (y) of 8 (x). Thread (y, x) has TR rows of the warp's, the keys x, x + 8, ... (TC of them) of S
@@ -32,10 +32,10 @@
  */
 #include "05_step.h"
 #include "query_tiles.h"
-#include "rectangles.cuh"
-#include "tiles.cuh"
-#include "vectors.cuh"
-#include "warp.cuh"
+#include "device/rectangles.cuh"
+#include "device/tiles.cuh"
+#include "device/vectors.cuh"
+#include "device/warp.cuh"
 
 #include <math_constants.h>
 
@@ -43,8 +43,8 @@ static const int THREADS = WARP * WARPS;
 
 /*
  * Copies keys j0 .. j0 + Bc - 1 of K [keys, d] into the columns of K_tile [D][Bc +
- * ROW_PAD]: key x + 8j of each 32 becomes column 4x + j, so that the four keys of thread x lie side
- * by side. What lies past either end becomes zero.
+ * PAD]: key x + 8j of each 32 becomes column 4x + j, so that the four keys of thread x lie side by
+ * side. What lies past either end becomes zero.
  */
 template <int Bc, int D>
 static __device__ __forceinline__ void copy_K(float *K_tile, const float *K, int j0, int keys,
@@ -58,11 +58,11 @@ static __device__ __forceinline__ void copy_K(float *K_tile, const float *K, int
             const int this_x = x + threadIdx.x / WARP;
             const int this_key = j0 + key + 8 * j + this_x;
             const float *from = K + (size_t)this_key * d + feature;
-            float *to = &K_tile[feature * (Bc + ROW_PAD) + key + 4 * this_x + j];
+            float *to = &K_tile[feature * (Bc + PAD) + key + 4 * this_x + j];
             const int features_left = this_key < keys ? d - feature : 0;
 #pragma unroll
             for (int k = 0; k < D; k += 8)
-                to[k * (Bc + ROW_PAD)] = k < features_left ? from[k] : 0.0f;
+                to[k * (Bc + PAD)] = k < features_left ? from[k] : 0.0f;
         }
 }
 
@@ -89,13 +89,13 @@ __global__ void __launch_bounds__(THREADS, 2)
     const int ROWS = LANES_DOWN * TR; /* of a warp */
 
     extern __shared__ __align__(16) float shared[];
-    float *Q_tile = shared;                      /* [D][Br + ROW_PAD] */
-    float *K_tile = Q_tile + D * (Br + ROW_PAD); /* [D][Bc + ROW_PAD] */
-    float *V_tile = K_tile + D * (Bc + ROW_PAD); /* [Bc][D] */
+    float *Q_tile = shared;                  /* [D][Br + PAD] */
+    float *K_tile = Q_tile + D * (Br + PAD); /* [D][Bc + PAD] */
+    float *V_tile = K_tile + D * (Bc + PAD); /* [Bc][D] */
 
     const int x = lane_x(), y = lane_y(), warp = threadIdx.x / WARP;
     /* [Bc][ROWS + P_PAD], this warp's own */
-    float *P_slab = V_tile + Bc * D + warp * P_slab_floats(TR, TC);
+    float *P_slab = V_tile + Bc * D + warp * slab_floats(TR, TC);
 
     const int d = shape.head_dim;
     const int tiles = ceil_div(shape.seq_q, Br);
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(THREADS, 2)
         for (int k = 0; k < D; k += 8) {
             const int feature = k + threadIdx.x % 8;
             const bool inside = row < queries && feature < d;
-            Q_tile[feature * (Br + ROW_PAD) + row] =
+            Q_tile[feature * (Br + PAD) + row] =
                 inside ? Q[(first_query + row) * d + feature] * scale : 0.0f;
         }
 
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(THREADS, 2)
         __syncthreads(); /* K, V and, the first time, Q are complete before any thread reads them */
 
         float S[TR][TC] = {};
-        multiply_add<TR, TC, Br + ROW_PAD, Bc + ROW_PAD>(S, Q_tile + warp * ROWS, K_tile, D);
+        multiply_add<TR, TC, Br + PAD, Bc + PAD>(S, Q_tile + warp * ROWS, K_tile, D);
 
         if (j0 + Bc > shape.seq_kv) { /* keys past the end get no weight */
 #pragma unroll
@@ -222,8 +222,8 @@ static cudaError_t launch(const struct attention *call, const struct query_tile 
 
 extern "C" cudaError_t attention_flash_v2_rectangles(const struct attention *call)
 {
-    static cudaError_t (*const launch_tile[])(
-        const struct attention *, const struct query_tile *) = {SMALL_QUERY_TILES(LAUNCH)};
+    static cudaError_t (*const launch_tile[])(const struct attention *,
+                                              const struct query_tile *) = {SMALL_TILES(LAUNCH)};
     const struct query_tile tile = query_tile_of(false, call->head_dim);
     return launch_tile[tile.size](call, &tile);
 }

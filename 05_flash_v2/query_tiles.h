@@ -5,16 +5,15 @@
 #ifndef QUERY_TILES_H
 #define QUERY_TILES_H
 
-#include "attention.h"
-#include "device_limits.h"
-#include "tiles.cuh"
+#include "problems/attention.h"
+#include "device/tiles.cuh"
 
 #include <stdbool.h>
 
 /* TR, TC and D, which is head_dim rounded up, for a head_dim of 1 .. 32, 33 .. 64, 65 .. 96 and 97
  * .. 128: those that fit the 64 KB that a block has on every device, and larger ones. */
-#define SMALL_QUERY_TILES(TILE) TILE(4, 4, 32), TILE(4, 4, 64), TILE(4, 4, 96), TILE(2, 4, 128)
-#define LARGE_QUERY_TILES(TILE) TILE(8, 8, 32), TILE(8, 8, 64), TILE(4, 8, 96), TILE(4, 4, 128)
+#define SMALL_TILES(TILE) TILE(4, 4, 32), TILE(4, 4, 64), TILE(4, 4, 96), TILE(2, 4, 128)
+#define LARGE_TILES(TILE) TILE(8, 8, 32), TILE(8, 8, 64), TILE(4, 8, 96), TILE(4, 4, 128)
 
 enum { WARPS = 4 };
 
@@ -23,10 +22,10 @@ enum { WARPS = 4 };
  * banks: 4 floats for 8 lanes along head_dim and 4 across (Q, K), 8 floats for lanes that store
  * runs of four (P).
  */
-enum { ROW_PAD = 4, P_PAD = 8 };
+enum { PAD = 4, P_PAD = 8 };
 
 /* P of a warp's 4·TR rows. */
-static inline __host__ __device__ int P_slab_floats(int TR, int TC)
+static inline __host__ __device__ int slab_floats(int TR, int TC)
 {
     return 8 * TC * (4 * TR + P_PAD);
 }
@@ -45,7 +44,7 @@ static inline struct query_tile query_tile_of(bool large, int head_dim)
     }
     static const struct {
         int TR, TC, D;
-    } tiles[2][4] = {{SMALL_QUERY_TILES(TILE)}, {LARGE_QUERY_TILES(TILE)}};
+    } tiles[2][4] = {{SMALL_TILES(TILE)}, {LARGE_TILES(TILE)}};
 #undef TILE
     struct query_tile tile;
     tile.size = (head_dim - 1) / 32;
@@ -53,9 +52,8 @@ static inline struct query_tile query_tile_of(bool large, int head_dim)
     tile.D = tiles[large][tile.size].D;
     tile.Br = 16 * TR;
     tile.Bc = 8 * TC;
-    tile.shared_bytes =
-        (int)sizeof(float) * (tile.D * (tile.Br + ROW_PAD) + tile.D * (tile.Bc + ROW_PAD) +
-                              tile.Bc * tile.D + WARPS * P_slab_floats(TR, TC));
+    tile.shared_bytes = (int)sizeof(float) * (tile.D * (tile.Br + PAD) + tile.D * (tile.Bc + PAD) +
+                                              tile.Bc * tile.D + WARPS * slab_floats(TR, TC));
     return tile;
 }
 

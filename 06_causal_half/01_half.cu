@@ -28,7 +28,7 @@
  */
 #include "06_step.h"
 #include "half_problem.cuh"
-#include "warp.cuh"
+#include "device/warp.cuh"
 
 static const int THREADS = 256;
 static const int Br = 64;

@@ -29,7 +29,7 @@
 #include "06_step.h"
 #include "half_problem.cuh"
 #include "padded_tile.cuh"
-#include "warp.cuh"
+#include "device/warp.cuh"
 
 #include <mma.h>
 

@@ -24,9 +24,8 @@
  * Source: PTX ISA, mma.m16n8k16; Dao, FlashAttention-2 (arXiv:2307.08691), section 3.
  */
 #include "06_step.h"
-#include "mma_products.cuh"
+#include "score_rows.cuh"
 #include "padded_tile.cuh"
-#include "store_rows.cuh"
 
 static const int Br = 64;
 static const int Bc = 64;

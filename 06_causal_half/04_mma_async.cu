@@ -21,8 +21,7 @@
  * Source: PTX ISA, cp.async; Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3.
  */
 #include "06_step.h"
-#include "mma_products.cuh"
-#include "store_rows.cuh"
+#include "score_rows.cuh"
 
 static const int Br = 64;
 static const int Bc = 64;

@@ -1,9 +1,10 @@
-/* What all rungs of this step agree on: which keys a query sees. */
+/* What rungs of this step agree on: the base of exponentials, which keys a query sees, and the
+ * instance of a kernel that a call gets. */
 #ifndef HALF_PROBLEM_CUH
 #define HALF_PROBLEM_CUH
 
-#include "attention.h"
-#include "tiles.cuh"
+#include "problems/attention.h"
+#include "device/tiles.cuh"
 #include "visible.h"
 
 #include <cuda_fp16.h>
@@ -26,5 +27,13 @@ static __device__ __forceinline__ int visible_keys(int row, int seq_q, int seq_k
 {
     return keys_seen(CAUSAL, row, seq_q, seq_kv);
 }
+
+/* launch<T, HEAD_DIM, CAUSAL>(call) of a rung, for the call's type, head_dim and mask. */
+#define LAUNCH(call)                                                                               \
+    ((call)->type == TENSOR_BF16 ? LAUNCH_TYPE(__nv_bfloat16, call) : LAUNCH_TYPE(__half, call))
+#define LAUNCH_TYPE(T, call)                                                                       \
+    ((call)->head_dim <= 64 ? LAUNCH_HEAD_DIM(T, 64, call) : LAUNCH_HEAD_DIM(T, 128, call))
+#define LAUNCH_HEAD_DIM(T, HEAD_DIM, call)                                                         \
+    ((call)->causal ? launch<T, HEAD_DIM, true>(call) : launch<T, HEAD_DIM, false>(call))
 
 #endif

@@ -1,7 +1,7 @@
 #include "06_step.h"
-#include "step.h"
+#include "harness/step.h"
 
 int main(int argc, char **argv)
 {
-    return step_main(argc, argv, "06_causal_half", &attention_problem, causal_half_kernels);
+    return step_main(argc, argv, &step_06);
 }

@@ -1,5 +1,9 @@
 /*
- * Softmax on scores that stay where the tensor cores left them: what a warp does with its 16 rows.
+ * What a warp does with its 16 rows, from mma on: products, softmax on scores that stay where the
+ * tensor cores left them, and O from there to memory.
+ *
+ * T is the element type of Q, K, V and O: __half or __nv_bfloat16. Both are two bytes, so tiles,
+ * copies and layouts are the same; the products and the rounding of a float differ.
  *
  * An accumulator x of 16 rows and COLS columns is x[COLS / 2] per lane. With g = lane / 4 and t =
  * lane % 4 element i is
@@ -14,8 +18,31 @@
 #ifndef SCORE_ROWS_CUH
 #define SCORE_ROWS_CUH
 
-#include "element.cuh"
-#include "warp.cuh"
+#include "half_problem.cuh"
+#include <ptx.cuh>
+#include "device/warp.cuh"
+
+/* Two elements in a register, the first in the lower half. */
+template <typename T>
+static __device__ __forceinline__ uint32_t pack_pair(float low, float high)
+{
+    if constexpr (is_bfloat16<T>) {
+        const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+        return *(const uint32_t *)&pair;
+    } else {
+        const __half2 pair = __floats2half2_rn(low, high);
+        return *(const uint32_t *)&pair;
+    }
+}
+
+/* d += A · B, all 16 x 16, B as one ldmatrix_x4 brings it: two right factors side by side. */
+template <typename T>
+static __device__ __forceinline__ void mma_m16n16k16(float d[8], const uint32_t a[4],
+                                                     const uint32_t b[4])
+{
+    mma_m16n8k16<T>(&d[0], a, &b[0]);
+    mma_m16n8k16<T>(&d[4], a, &b[2]);
+}
 
 /* The lanes that share a row. */
 static const int ROW_LANES = 4;
@@ -146,6 +173,20 @@ static __device__ __forceinline__ void finish_rows(float (&O)[COUNT], const floa
             LSE[row] = (largest + __log2f(sum)) * LN_2;
     }
     scale_rows(O, inverse);
+}
+
+/* Stores the warp's rows, packed by pack_rows(), two elements at a time. O is [seq_q, head_dim]. */
+template <typename T, int COUNT>
+static __device__ __forceinline__ void store_rows(T *O, const uint32_t (&packed)[COUNT],
+                                                  int first_row, int seq_q, int head_dim)
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        const int row = first_row + threadIdx.x % WARP / ROW_LANES + 8 * (i % 2);
+        const int col = 8 * (i / 2) + threadIdx.x % ROW_LANES * 2;
+        if (row >= 0 && row < seq_q && col < head_dim)
+            *(uint32_t *)&O[(size_t)row * head_dim + col] = packed[i];
+    }
 }
 
 #endif

@@ -11,8 +11,8 @@
 #ifndef TILE_ORDER_CUH
 #define TILE_ORDER_CUH
 
-#include "attention.h"
-#include "tiles.cuh"
+#include "problems/attention.h"
+#include "device/tiles.cuh"
 
 #include <stdint.h>
 

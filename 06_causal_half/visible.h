@@ -2,7 +2,7 @@
 #ifndef VISIBLE_H
 #define VISIBLE_H
 
-#include "tiles.cuh"
+#include "device/tiles.cuh"
 
 #include <stdbool.h>
 
@@ -11,8 +11,8 @@ static inline __host__ __device__ int keys_seen(bool causal, int row, int seq_q,
 {
     if (!causal)
         return seq_kv;
-    const int seen = row - seq_q + 1 + seq_kv;
-    return seen < 0 ? 0 : seen < seq_kv ? seen : seq_kv;
+    const int seen = row - seq_q + 1 + seq_kv, there = seen < seq_kv ? seen : seq_kv;
+    return there > 0 ? there : 0;
 }
 
 #endif

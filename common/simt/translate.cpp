@@ -1,8 +1,7 @@
 /*
- * simt-translate: rewrites what g++ cannot parse in CUDA source, token by token and line by line.
- * It reads preprocessed text (g++ -E), in which headers and macros are as plain as the source
- * itself and every line says where it comes from, so that messages and debuggers name the author's
- * lines.
+ * simt-translate rewrites what g++ cannot parse in CUDA source, token by token and line by line. It
+ * reads preprocessed text (g++ -E), in which headers and macros are as plain as the source itself
+ * and every line says where it comes from. So messages and debuggers name the author's lines.
  *
  *     k<16><<<g, b>>>(x)           simt::simt_kernel("k<16>", ..., g, b)(x)
  *     __shared__ T s               STORAGE T s
@@ -64,8 +63,9 @@ struct Lexer {
 
     void skip_line() { at = std::min(s.find('\n', at), s.size()); }
 
-    /* Of the line marker at `marker`, # 12 "file.h" FLAGS: 1 where a file begins, 2 where one goes
-     * on, and 3 if it is the system's. "" where it is another directive. */
+    /* Returns the flags of the line marker at `marker`, # 12 "file.h" FLAGS: 1 where a file
+     * begins, 2 where one goes on, and 3 if it is the system's. Returns "" where it is another
+     * directive. */
     string flags_at(size_t marker) const
     {
         const size_t quote = s.rfind('"', std::min(s.find('\n', marker), s.size()));
@@ -145,7 +145,7 @@ struct Translator {
     string names = "";         /* calls that say what the kernels' parameters are called */
     std::set<string> kernels = {};
 
-    /* The rewritten text. */
+    /* Returns the rewritten text. */
     string run()
     {
         for (size_t i = 0; i < t.size(); i++)
@@ -159,7 +159,7 @@ struct Translator {
         string out;
         for (const Token &token : t)
             out += token.lead + token.spelling;
-        /* What comes behind this line is the translator's own. */
+        /* Everything behind this line is the translator's own. */
         out += "\n# 1 \"simt-translate\"\n";
         if (depth != 0)
             out += restart(t.size() - 1); /* where the compiler misses a brace */
@@ -169,7 +169,7 @@ struct Translator {
         return out;
     }
 
-    /* Whether a token is one of these. */
+    /* Returns whether a token is one of these. */
     template <class... Spelling>
     bool is(size_t i, Spelling... spelling) const
     {
@@ -182,14 +182,14 @@ struct Translator {
         t[i].kind = literal; /* and as it shall be */
     }
 
-    /* Leaves the line breaks between what it removes. */
+    /* Removes tokens but leaves the line breaks between them. */
     void erase(size_t from, size_t to)
     {
         for (size_t i = from; i < to; i++)
             replace(i, "");
     }
 
-    /* The tokens [from, to) with a blank where there was some space. */
+    /* Returns the tokens [from, to) with a blank where there was some space. */
     string spelled(size_t from, size_t to) const
     {
         string out;
@@ -198,7 +198,7 @@ struct Translator {
         return out;
     }
 
-    /* The bracket that closes the one at `open`; t.size() when none does. */
+    /* Returns the bracket that closes the one at `open`; t.size() when none does. */
     size_t closing(size_t open) const
     {
         int level = 0;
@@ -210,7 +210,7 @@ struct Translator {
         return t.size();
     }
 
-    /* The bracket that opens what the one at `close` closes; 0 when there is none. */
+    /* Returns the bracket that the one at `close` closes; 0 when there is none. */
     size_t opening(size_t close) const
     {
         int level = 0;
@@ -246,7 +246,7 @@ struct Translator {
         }
     }
 
-    /* "A,B,N" of the parameters between the parentheses; "" where one has no name. */
+    /* Returns "A,B,N" for the parameters between the parentheses; "" where one has no name. */
     string parameter_names(size_t open) const
     {
         string list, name;
@@ -274,8 +274,8 @@ struct Translator {
         return list;
     }
 
-    /* A kernel's heading begins at `i`. Of the names before a parenthesis, or alone in a pair of
-     * them, one is the kernel's. */
+    /* A kernel's heading begins at `i`. One of the names before a parenthesis, or alone in a pair
+     * of them, is the kernel's. */
     void note_kernel(size_t i)
     {
         for (bool seen = false; i < t.size() && !is(i, ";", "}") && !(seen && is(i, "{")); i++)
@@ -325,24 +325,25 @@ struct Translator {
             translate_shared(i);
         } else if (is(i, "asm", "__asm__", "__asm") && device_depth >= 0) {
             const size_t open = is(i + 1, "volatile") || is(i + 1, "__volatile__") ? i + 2 : i + 1;
-            /* no instruction: it only holds the compiler back */
+            /* This is no instruction: it only restrains the compiler. */
             if (t[open + 1].spelling == "\"\"")
                 return;
             erase(i, closing(open) + 1);
             replace(i, "static_assert(false, \"inline PTX assembly is not supported by the CPU "
                        "backend (simt)\")");
         } else if (is(i, "__noinline__") && !is(i - 1, "(")) {
-            /* as a macro it would break the C++ library's own use */
+            /* As a macro it would break the C++ library's own use. */
             replace(i, "__attribute__((__noinline__))");
         } else if (is(i, "cudaLaunchKernel", "cudaLaunchCooperativeKernel")) {
-            /* (void *)kernel as the first argument: the cast would hide the parameters' types */
+            /* With (void *)kernel as the first argument, the cast would hide the parameters'
+             * types. */
             const size_t type = is(i + 3, "const") ? i + 4 : i + 3;
             if (is(i + 2, "(") && is(type, "void") && is(type + 1, "*") && is(type + 2, ")"))
                 erase(i + 2, type + 3);
         }
     }
 
-    /* Where the kernel expression that ends before token `end` begins: name, ns::name,
+    /* Returns where the kernel expression that ends before token `end` begins: name, ns::name,
      * name<arguments>, table[i].run, (*kernel). */
     size_t kernel_begin(size_t end) const
     {
@@ -370,7 +371,8 @@ struct Translator {
         return out + "\"";
     }
 
-    /* What makes a token appear at its place in the author's file, whatever stands before it. */
+    /* Returns what makes a token appear at its place in the author's file, whatever comes before
+     * it. */
     string restart(size_t i) const
     {
         const size_t marker = t[i].marker, first = text.find('\n', marker) + 1;
@@ -382,7 +384,7 @@ struct Translator {
                string(t[i].at - begin, ' ');
     }
 
-    /* Some editors write << < and >> >: nothing else can be meant by them. */
+    /* Some editors write << < and >> >, which can mean nothing else. */
     void translate_launch(size_t open)
     {
         const bool spaced = is(open, "<<");
@@ -440,7 +442,7 @@ struct Translator {
         replace(i, storage);
     }
 
-    /* From extern to [] or ;, with __shared__ at `shared`. */
+    /* Rewrites from extern to [] or ;, with __shared__ at `shared`. */
     void translate_dynamic_shared(size_t begin, size_t shared)
     {
         size_t bracket = begin, end = begin;
@@ -465,7 +467,8 @@ struct Translator {
         const string dimensions = spelled(bracket + 2, end); /* of name[][N]: the N */
         erase(begin, end);
         if (device_depth < 0)
-            /* Outside of functions not a pointer: that would be set once, not once per worker. */
+            /* Outside functions this is not a pointer, which would be set once, not once per
+             * worker. */
             replace(begin, "extern __thread " + type + " " + name + "[]" + dimensions +
                                " __asm__(\"simt_dynamic_shared\")");
         else

@@ -1,6 +1,6 @@
-/* ex2.approx and a multiplication under a predicate. */
+/* These kernels execute ex2.approx, and a multiplication under a predicate. */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 __global__ void powers_of_two(const float *in, float *out)
 {
@@ -10,7 +10,7 @@ __global__ void powers_of_two(const float *in, float *out)
 
 PTX_KERNEL(exp2, powers_of_two<<<1, 32>>>((const float *)in, (float *)out))
 
-/* x and factor in turn. */
+/* x and factor take turns in the input. */
 __global__ void products(const float *in, float *out)
 {
     for (int i = threadIdx.x; i < EXP2_COUNT / 2; i += 32)

@@ -1,4 +1,5 @@
-/* Boxes of bulk tensor copies: what a tensor map says of an array, and where its elements go. */
+/* These are boxes of bulk tensor copies: what a tensor map says of an array, and where its elements
+ * go. */
 #ifndef BOX_CASES_H
 #define BOX_CASES_H
 
@@ -21,8 +22,8 @@ static inline encode_fn *encoder(void)
     return encode;
 }
 
-/* An array of 2-byte elements, [depth][height][width] with rows `pitch` elements apart, and a box
- * of it. */
+/* Each case is an array of 2-byte elements, [depth][height][width] with rows `pitch` elements
+ * apart, and a box of it. */
 struct box_case {
     const char *name;
     CUtensorMapSwizzle swizzle;
@@ -71,9 +72,9 @@ static inline int box_words(const struct box_case *c)
     return c->box_depth * c->box_height * c->box_width / 2;
 }
 
-/* Where element (x, y, z) of the box lies in shared memory, in elements: rows follow each other,
- * then 16-byte chunks of eight elements change places within 32, 64 or 128 bytes, as the 128-byte
- * line says that they lie in. */
+/* Returns where element (x, y, z) of the box lies in shared memory, in elements. Rows follow each
+ * other. Then 16-byte chunks of eight elements are exchanged within 32, 64 or 128 bytes, by the
+ * number of the 128-byte line that they lie in. */
 static inline int box_place(const struct box_case *c, int x, int y, int z)
 {
     static const int chunks[] = {1, 2, 4, 8};
@@ -81,7 +82,7 @@ static inline int box_place(const struct box_case *c, int x, int y, int z)
     return place ^ place / 64 % chunks[c->swizzle] * 8;
 }
 
-/* Where it lies in the array, or -1: outside. */
+/* Returns where the element lies in the array, or -1 for outside. */
 static inline int array_place(const struct box_case *c, int x, int y, int z)
 {
     x += c->x;

@@ -1,16 +1,16 @@
 // needs: sm_90a
 /*
- * Correct kernels, and what is left of them when something is forgotten. On a GPU most of these
- * mistakes hang, or go unnoticed for years; they are for the CPU backend, which must find each.
+ * These are correct kernels, and what is left of them when something is forgotten. On a GPU most of
+ * these mistakes hang, or go unnoticed for years. The CPU backend must find each.
  */
 #include "launches.cuh"
-#include "ptx.cuh"
-#include "clusters.cuh"
+#include <ptx.cuh>
+#include "device/clusters.cuh"
 
 static const int ROW_WORDS = 32;
 static const int BOX_BYTES = BROKEN_WORDS * 4;
 
-/* Where word i lies in a box that is swizzled in 128 bytes. */
+/* Returns where word i lies in a box that is swizzled in 128 bytes. */
 static __device__ int swizzled(int i)
 {
     const int row = i / ROW_WORDS, chunk = i % ROW_WORDS / 4 ^ row % 8;
@@ -96,7 +96,7 @@ __global__ void load_box(enum mistake mistake, const __grid_constant__ CUtensorM
     for (int i = threadIdx.x; i < BROKEN_WORDS; i += blockDim.x)
         out[i] = box[swizzled(i)];
 
-    /* The same once more, to the same place. */
+    /* The same box is loaded once more, to the same place. */
     if (mistake != TMA_REFILLED_TOO_EARLY)
         __syncthreads(); /* all threads have read the box before it is filled again */
     if (mistake == NO_MISTAKE || mistake == TMA_REFILLED_TOO_EARLY) {
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(256, 1)
     if (mistake == NAMED_BARRIER_TOO_MANY && threadIdx.x < 64)
         named_barrier_sync(3, 96);
     if (mistake == REGISTERS_TOO_MANY && threadIdx.x >= 128)
-        registers_increase<256>(); /* no warpgroup has given any back */
+        registers_increase<256>(); /* no warpgroup has given any registers back */
 }
 
 /* ---- clusters: each of two blocks stores half of the words into the other, which writes them to
@@ -198,7 +198,7 @@ __global__ void swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *
     if (mistake == CLUSTER_OVERWRITTEN)
         place[threadIdx.x] = make_float2(0.0f, 0.0f);
     if (mistake != CLUSTER_NOT_BEGUN)
-        cluster_wait(); /* the other has begun too */
+        cluster_wait(); /* the other block has begun, too */
 
     for (int i = threadIdx.x; i < pairs && (mistake != CLUSTER_ENDS_UNAWARE || rank == 1);
          i += blockDim.x) {
@@ -223,14 +223,14 @@ __global__ void swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *
             cluster_arrive();
         if (mistake == CLUSTER_READ_TOO_EARLY)
             received[threadIdx.x] = place[threadIdx.x];
-        cluster_wait(); /* all words have come */
+        cluster_wait(); /* all words have arrived */
     }
     for (int i = threadIdx.x; i < pairs; i += blockDim.x)
         received[i] = place[i];
 }
 
 /* Block 0 loads the box into both blocks, twice into the same place, and sends block 1 a number
- * that it adds; each writes its half of the words to `out`. */
+ * that it adds. Each block writes its half of the words to `out`. */
 __global__ void load_for_both(enum mistake mistake, const __grid_constant__ CUtensorMap map,
                               uint32_t *out)
 {
@@ -245,7 +245,7 @@ __global__ void load_for_both(enum mistake mistake, const __grid_constant__ CUte
         mbarrier_init_fence();
     }
     cluster_arrive();
-    cluster_wait(); /* the barriers exist in both */
+    cluster_wait(); /* the barriers exist in both blocks */
     for (int round = 0; round < 2; round++) {
         if (threadIdx.x == 0) {
             mbarrier_arrive_expect(&full, BOX_BYTES);
@@ -267,10 +267,10 @@ __global__ void load_for_both(enum mistake mistake, const __grid_constant__ CUte
             mbarrier_wait(&number_full, round);
         for (int i = threadIdx.x; i < half; i += blockDim.x)
             out[rank * half + i] = box[rank * half + i] + (rank == 1 ? number : 0);
-        __syncthreads(); /* all have read */
+        __syncthreads(); /* all threads have read */
     }
     cluster_arrive();
-    cluster_wait(); /* no block ends while the other reaches it */
+    cluster_wait(); /* no block ends while the other accesses it */
 }
 
 cudaError_t ptx_broken(enum mistake mistake, bool correct, const CUtensorMap *load,

@@ -1,12 +1,12 @@
 // needs: sm_90
 /*
- * Clusters: every thread stores two words in the shared memory of each block of its cluster, in
- * blocks of even rank the even lanes four; each block writes down what came to it, then which block
- * of how many it is.
+ * Every thread stores two words in the shared memory of each block of its cluster; in blocks of
+ * even rank the even lanes store four. Each block writes what it received, then its rank and the
+ * number of blocks.
  */
 #include "launches.cuh"
-#include "ptx.cuh"
-#include "clusters.cuh"
+#include <ptx.cuh>
+#include "device/clusters.cuh"
 
 __global__ void exchange(const uint32_t *in, uint32_t *out)
 {
@@ -28,7 +28,7 @@ __global__ void exchange(const uint32_t *in, uint32_t *out)
         }
     }
     cluster_arrive();
-    cluster_wait(); /* everything has come, and no block ends while others still store */
+    cluster_wait(); /* everything has arrived, and no block ends while others still store */
 
     for (int peer = 0; peer < CLUSTER_BLOCKS; peer++) {
         out[64 * peer + 2 * lane] = __float_as_uint(from[peer][lane].x);

@@ -1,7 +1,7 @@
-/* cp.async: both sizes, every number of source bytes, three groups of which one after the other is
- * waited for; and ld.volatile.shared, which reads what came last. */
+/* cp.async copies both sizes, every number of source bytes, and three groups that are waited for
+ * one after the other. ld.volatile.shared reads what arrived last. */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 __global__ void copy_async(const uint32_t *in, uint32_t *out)
 {
@@ -23,7 +23,7 @@ __global__ void copy_async(const uint32_t *in, uint32_t *out)
     out[128 + lane] = narrow[lane];
     cp_async_wait<0>();
     out[288 + lane] = plain[lane];
-    __syncthreads(); /* others' copies do */
+    __syncthreads(); /* the others' copies do */
     const float4 words = volatile_load((const float *)reversed[lane]);
     out[160 + 4 * lane] = __float_as_uint(words.x);
     out[160 + 4 * lane + 1] = __float_as_uint(words.y);

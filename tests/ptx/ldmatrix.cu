@@ -1,7 +1,7 @@
 // needs: sm_75
-/* ldmatrix, plain and transposed, from rows in any order. */
+/* ldmatrix loads rows in any order, plain and transposed. */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 __global__ void load_matrices(const uint32_t *in, uint32_t *out)
 {

@@ -1,7 +1,7 @@
 // needs: sm_90
-/* mbarriers without copies: a producer warp and a consumer warp, through many phases. */
+/* Without copies, mbarriers join a producer warp and a consumer warp through many phases. */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 __global__ void handshakes(const uint32_t *in, uint32_t *out)
 {

@@ -1,7 +1,7 @@
 // needs: sm_80
-/* mma.sync: registers in, registers out. */
+/* mma.sync takes registers and returns registers. */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 template <typename T>
 __global__ void multiply(const uint32_t *in, uint32_t *out)

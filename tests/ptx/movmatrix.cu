@@ -1,7 +1,7 @@
 // needs: sm_75
-/* movmatrix, and back again. */
+/* movmatrix transposes, and then transposes back. */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 __global__ void transpose_matrix(const uint32_t *in, uint32_t *out)
 {

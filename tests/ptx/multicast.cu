@@ -1,14 +1,14 @@
 // needs: sm_90a
 /*
- * Loads by multicast: a pair of blocks that load for each other. ptxas advises against the
- * instruction for any other architecture, and an advice is an error here.
+ * The two blocks of a pair load for each other by multicast. ptxas advises against the instruction
+ * on any architecture but sm_90a, and advice is an error here.
  */
 #include "launches.cuh"
-#include "ptx.cuh"
-#include "clusters.cuh"
+#include <ptx.cuh>
+#include "device/clusters.cuh"
 
-/* Each block of a pair loads half of a box's rows into both, round after round into the same place,
- * and block 0 sends block 1 a number. */
+/* Each block of a pair loads half of a box's rows into both blocks, round after round into the same
+ * place. Block 0 sends block 1 a number. */
 __global__ void load_together(const __grid_constant__ CUtensorMap map, uint32_t *out)
 {
     __shared__ __align__(1024) uint32_t box[MULTICAST_WORDS];
@@ -28,7 +28,7 @@ __global__ void load_together(const __grid_constant__ CUtensorMap map, uint32_t 
             mbarrier_arrive_expect(&full, sizeof box);
             for (int peer = 0; peer < 2; peer++)
                 cluster_mbarrier_arrive(cluster_address(shared_address(&agreed), peer));
-            mbarrier_wait(&agreed, round % 2); /* the place is free in both */
+            mbarrier_wait(&agreed, round % 2); /* the place is free in both blocks */
             tma_load_multicast(shared_address(box + rank * MULTICAST_WORDS / 2), &map, 0,
                                32 * (2 * round + rank), 0, &full, 3);
             if (rank == 0)
@@ -42,7 +42,7 @@ __global__ void load_together(const __grid_constant__ CUtensorMap map, uint32_t 
             mbarrier_wait(&number_full, round % 2);
         for (int i = threadIdx.x; i < MULTICAST_WORDS; i += blockDim.x)
             out[(2 * round + rank) * MULTICAST_WORDS + i] = box[i] + (rank == 1 ? number : 0);
-        __syncthreads(); /* all have read */
+        __syncthreads(); /* all threads have read */
     }
     cluster_arrive();
     cluster_wait(); /* no block ends while the other loads into it */

@@ -1,11 +1,13 @@
-/* bar.sync and bar.arrive: three warps in a row, each waits for the one before.
+/*
+ * bar.sync and bar.arrive join three warps in a row, each of which waits for the one before.
  *
  * racecheck (compute-sanitizer 2025.3, on an H100) reports `second`. It is mistaken: by PTX's
  * memory model a bar.arrive synchronizes with the bar.sync that it completes, and the machine code
- * keeps the order. It follows the first pair, but not a warp that waits at one barrier and then
- * only arrives at the next; with bar.sync for that arrival it reports nothing. */
+ * keeps the order. racecheck follows the first pair, but not a warp that waits at one barrier and
+ * then only arrives at the next; with bar.sync for that arrival it reports nothing.
+ */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 __global__ void relay(const uint32_t *in, uint32_t *out)
 {

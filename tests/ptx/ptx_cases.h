@@ -1,11 +1,11 @@
-/* What the tests of the instructions share: random data, running a kernel in every order, and
- * comparing with a model and with what a GPU gave. */
+/* The tests of the instructions share this: random data, running a kernel in every order, and
+ * comparing with a model and with a GPU's results. */
 #ifndef PTX_CASES_H
 #define PTX_CASES_H
 
-#include "backend.h"
-#include "tests/harness.h"
-#include "inputs.h"
+#include "device/backend.h"
+#include "tests/support/harness.h"
+#include "harness/inputs.h"
 #include "ptx_kernels.h"
 
 #include <float.h>
@@ -19,7 +19,7 @@ static inline bool on_gpu(void)
     return strcmp(backend_name(), "gpu") == 0;
 }
 
-/* sm_90a has what later architectures do not. */
+/* sm_90a has what later architectures lack. */
 static inline bool has_architecture(int needed, bool exactly)
 {
     const int device = backend_architecture();
@@ -83,7 +83,7 @@ static inline void random_words(uint32_t *words, size_t count, uint64_t stream)
 
 enum { VECTOR_WORDS = 512, WORDS_A_LINE = 8 };
 
-/* Of a longer result every so many words are kept. */
+/* From a longer result, one word in every so many is kept. */
 static inline size_t vector_step(size_t count)
 {
     return (count + VECTOR_WORDS - 1) / VECTOR_WORDS;
@@ -103,8 +103,8 @@ static inline uint32_t bits_of(float value)
     return bits;
 }
 
-/* Opens a file of what a GPU gave, or, with PTX_VECTORS=DIRECTORY, one in that directory to write.
- */
+/* Opens a file of a GPU's results or, with PTX_VECTORS=DIRECTORY, one in that directory to
+ * write. */
 static inline FILE *open_vector(const char *name, const char *mode)
 {
     const char *write_to = getenv("PTX_VECTORS");
@@ -120,8 +120,8 @@ static inline FILE *open_vector(const char *name, const char *mode)
 }
 
 /*
- * Compares floats with those of a GPU. Either may differ from the exact result by bound[i], so they
- * may differ from each other by twice that.
+ * Compares floats with those of a GPU. Either may differ from the exact result by bound[i], so the
+ * two may differ by twice that.
  */
 static inline void compare_with_gpu(const char *name, const uint32_t *words, size_t count,
                                     const double *bound)
@@ -146,8 +146,8 @@ static inline void compare_with_gpu(const char *name, const uint32_t *words, siz
 }
 
 /*
- * Compares words that instructions only move with those of a GPU. There is one right result, which
- * the model gives word by word; so a hash (FNV-1a) says whether the GPU's was the same.
+ * Compares words that instructions only move with those of a GPU. There is one right result, and
+ * the model gives each word of it. So a hash (FNV-1a) tells whether the GPU's result was the same.
  */
 static inline void compare_hash_with_gpu(const char *name, const uint32_t *words, size_t count)
 {
@@ -183,7 +183,7 @@ static inline void expect_words(const char *name, const uint32_t *words, const u
     compare_hash_with_gpu(name, words, count);
 }
 
-/* The words that a kernel makes of `in`. */
+/* Expects a kernel to make these words of `in`. */
 static inline void expect_words_of(const char *name, ptx_kernel *kernel, const uint32_t *in,
                                    size_t in_words, const uint32_t *expected, size_t count)
 {
@@ -205,7 +205,7 @@ static inline void expect_floats(const char *name, const uint32_t *words, const 
 
 /* ---- halves ---- */
 
-/* Between 2^-6 and 4 in magnitude, with some zeros and some subnormal numbers. */
+/* Returns a half between 2^-6 and 4 in magnitude, with some zeros and some subnormal numbers. */
 static inline uint16_t random_half(uint64_t stream, uint64_t index)
 {
     const uint64_t bits = input_bits(2, stream, index);
@@ -222,7 +222,7 @@ static inline double half_value(uint16_t half)
     return half & 0x8000 ? -magnitude : magnitude;
 }
 
-/* A factor's element: half, or bfloat16, which is the upper half of a float. */
+/* Returns a factor's element: a half, or a bfloat16, which is the upper half of a float. */
 static inline uint16_t random_element(uint64_t stream, uint64_t index, bool bfloat16)
 {
     return bfloat16 ? (uint16_t)(bits_of((float)input_normal(4, stream, index)) >> 16)
@@ -240,9 +240,9 @@ static inline float random_float(uint64_t stream, uint64_t index)
 }
 
 /*
- * An element of A * B + C in double, and how far a float result may be from it. The products are
- * exact. Each of them, and C, is added with one rounding here, or on a GPU aligned to the largest
- * and cut off: at most an ulp of the magnitudes' sum, 2^-23 of it, for each.
+ * Holds an element of A * B + C in double, and how far a float result may be from it. The products
+ * are exact. Each of them, and C, is added with one rounding here. A GPU aligns each to the largest
+ * and cuts it off, which costs at most an ulp of the magnitudes' sum: 2^-23 of that sum.
  */
 struct sum {
     double value, magnitude;

@@ -1,7 +1,8 @@
 /*
- * One kernel for each instruction of common/ptx.cuh, and for wmma. A kernel reads words, executes
- * the instruction and writes the words that came of it; test_ptx.c knows what they must be.
- * Pointers are to device memory. Every function waits for the device and returns its error.
+ * There is one kernel for each instruction of common/device/gpu/ptx.cuh, and for wmma. A kernel
+ * reads words, executes the instruction and writes the resulting words; test_ptx.c knows what they
+ * must be. Pointers are to device memory. Every function waits for the device and returns its
+ * error.
  */
 #ifndef TESTS_PTX_KERNELS_H
 #define TESTS_PTX_KERNELS_H
@@ -80,12 +81,12 @@ cudaError_t ptx_tma_load_multicast(const CUtensorMap *map, uint32_t *out);
 enum { WGMMA_IMAGE = 40960, WGMMA_STEPS = 2 };
 struct wgmma_layout {
     int n;              /* 128, or 64 where A is in registers */
-    int a_in_registers; /* else in shared memory, as B always is */
+    int a_in_registers; /* otherwise A is in shared memory, as B always is */
     int swizzle;        /* bits 62 and 63 of both descriptors */
     int a_begin, a_leading, a_stride, a_step;
     int b_begin, b_leading, b_stride, b_step;
     int accumulate;
-    int bfloat16; /* the factors' type; else halves */
+    int bfloat16; /* the factors are bfloat16; otherwise they are halves */
 };
 cudaError_t ptx_wgmma(const uint32_t *in, uint32_t *out, struct wgmma_layout layout);
 

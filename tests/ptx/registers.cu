@@ -1,7 +1,7 @@
 // needs: sm_90a
-/* setmaxnreg: the last warpgroup gives registers back, the others take them. */
+/* With setmaxnreg the last warpgroup gives registers back, and the others take them. */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 __global__ void __launch_bounds__(384, 1) redistribute(const uint32_t *in, uint32_t *out)
 {

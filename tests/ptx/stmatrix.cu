@@ -1,7 +1,7 @@
 // needs: sm_90
-/* stmatrix, to rows in any order. */
+/* stmatrix stores rows in any order. */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 __global__ void store_matrices(const uint32_t *in, uint32_t *out)
 {

@@ -1,7 +1,7 @@
 // needs: sm_90
-/* Bulk tensor copies: one box to shared memory, one back. */
+/* Bulk tensor copies move one box to shared memory and one back. */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 __global__ void load_box(const __grid_constant__ CUtensorMap map, int x, int y, int z, int bytes,
                          uint32_t *out)

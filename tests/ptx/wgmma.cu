@@ -1,9 +1,9 @@
 // needs: sm_90a
-/* wgmma: operands wherever the layout says, two products in one group. */
+/* wgmma reads operands wherever the layout says, with two products in one group. */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
-/* The swizzle is not one of wgmma_descriptor's arguments: it says 1, 128 bytes. */
+/* The swizzle is not one of wgmma_descriptor's arguments, because that always says 1, 128 bytes. */
 static __device__ uint64_t descriptor_of(const char *image, int begin, int leading, int stride,
                                          int swizzle)
 {

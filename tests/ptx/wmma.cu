@@ -1,5 +1,5 @@
 // needs: sm_75
-/* wmma: all layouts, and arithmetic on the elements of two fragments of one kind. */
+/* wmma runs with all layouts, and with arithmetic on the elements of two fragments of one kind. */
 #include "launches.cuh"
 
 #include <cuda_fp16.h>
@@ -11,7 +11,7 @@ template <class A_LAYOUT, class B_LAYOUT>
 __global__ void multiply(const __half *A, const __half *B, const float *C, const float *F, float *D,
                          wmma::layout_t D_layout)
 {
-    __shared__ __align__(32) __half tile_A[16 * 24]; /* rows 24 halves apart */
+    __shared__ __align__(32) __half tile_A[16 * 24]; /* rows are 24 halves apart */
     for (int i = threadIdx.x; i < 256; i += 32)
         tile_A[i / 16 * 24 + i % 16] = A[i];
     __syncwarp(); /* the tile is complete */

@@ -1,17 +1,17 @@
 /*
- * Kernels with one bug each. test_simt_check.c says which error each is, and that its report names
- * the lines that bear the marks in the comments.
+ * Each of these kernels has one bug. test_simt_check.c says which error it is, and that the report
+ * names the lines with the marks in comments.
  */
 #include "check_kernels.h"
-#include "ptx.cuh"
-#include "clusters.cuh"
+#include <ptx.cuh>
+#include "device/clusters.cuh"
 
 #include <cuda/barrier>
 #include <string.h>
 
 struct check_case broken_programs[MOST_PROGRAMS];
 
-/* A program of these statements. */
+/* Defines a program of these statements. */
 #define BROKEN(name, ...)                                                                          \
     CHECK_PROGRAM(broken_programs, name)                                                           \
     {                                                                                              \
@@ -19,8 +19,7 @@ struct check_case broken_programs[MOST_PROGRAMS];
         return finished();                                                                         \
     }
 
-/* --------------------------------------------------------------------------------------- out of
- * bounds */
+/* ---- out of bounds ---- */
 
 __global__ void load_past_end(int *data)
 {
@@ -70,7 +69,7 @@ CHECK_PROGRAM(broken_programs, host_pointer)
     return error;
 }
 
-/* Not a kernel: the host itself reads what it can only copy. */
+/* This is no kernel: the host itself reads what it can only copy. */
 int host_reads_device(const int *data)
 {
     return data[0]; /* MARK host_reads_device */
@@ -129,7 +128,7 @@ __global__ void load_misaligned(const float *in, float *out)
 
 BROKEN(misaligned, load_misaligned<<<1, 1>>>((const float *)data, (float *)data + 64))
 
-/* Vectors in a part of dynamic shared memory that begins behind an odd number of floats. */
+/* Vectors lie in a part of dynamic shared memory that begins behind an odd number of floats. */
 __global__ void store_behind_odd(float *out)
 {
     extern __shared__ float both[];
@@ -180,7 +179,7 @@ __global__ void no_syncwarp(int *data)
 
 BROKEN(no_syncwarp, no_syncwarp<<<1, 32>>>(data))
 
-/* As written before Volta: volatile instead of __syncwarp. */
+/* This is how it was written before Volta: volatile instead of __syncwarp. */
 __global__ void volatile_warp(int *data)
 {
     __shared__ int s[64];
@@ -207,7 +206,7 @@ __global__ void half_a_warp(int *data)
 {
     __shared__ int s[32];
     s[threadIdx.x] = threadIdx.x;
-    __syncwarp(threadIdx.x < 16 ? 0x0000ffff : 0xffff0000); /* each half for itself */
+    __syncwarp(threadIdx.x < 16 ? 0x0000ffff : 0xffff0000); /* each half synchronises by itself */
     data[threadIdx.x] = s[31 - threadIdx.x];                /* but this crosses the halves */
 }
 
@@ -233,7 +232,7 @@ static __device__ __noinline__ struct seven seven_of(int first)
     return result;
 }
 
-/* Copied whole; only the first of its members differs from thread to thread. */
+/* The struct is copied whole; only its first member differs from thread to thread. */
 __global__ void same_struct(int *data)
 {
     __shared__ struct seven winner;
@@ -289,7 +288,7 @@ __global__ void atomic_and_plain(int *data)
 
 BROKEN(atomic_and_plain, atomic_and_plain<<<2, 1>>>(data))
 
-/* A plain store beside a loop of compare-and-swap is no guess. */
+/* A plain store beside a loop of compare-and-swap is no guess that the swap confirms. */
 __global__ void swap_and_plain(int *data)
 {
     if (blockIdx.x == 0) {
@@ -303,7 +302,7 @@ __global__ void swap_and_plain(int *data)
 
 BROKEN(swap_and_plain, swap_and_plain<<<2, 1>>>(data))
 
-/* The sum is made by atomic operations, and so is the count, but no fence is between them. */
+/* The sum is made by atomic operations, and so is the count, but no fence separates them. */
 __global__ void last_block_of_atomics(int *data)
 {
     atomicAdd(&data[1 + blockIdx.x % 2], 1);          /* MARK sum_side */
@@ -349,7 +348,7 @@ __global__ void no_first_barrier(int *data)
 
 BROKEN(no_first_barrier, no_first_barrier<<<1, 64>>>(data))
 
-/* Half the threads store. The shuffles must not make the checker believe in a barrier. */
+/* Half of the threads store. The shuffles must not make the checker see a barrier. */
 __global__ void no_last_barrier(int *data)
 {
     __shared__ int s[64];
@@ -366,7 +365,7 @@ __global__ void no_last_barrier(int *data)
 
 BROKEN(no_last_barrier, no_last_barrier<<<1, 64>>>(data))
 
-/* bar.sync counts arrivals and lets these pass, CUDA C++ does not promise it. */
+/* bar.sync counts arrivals and lets these pass, but CUDA C++ does not promise it. */
 __global__ void warps_at_two_barriers(int *data)
 {
     if (threadIdx.x < 32) {
@@ -380,7 +379,7 @@ __global__ void warps_at_two_barriers(int *data)
 
 BROKEN(warps_at_two_barriers, warps_at_two_barriers<<<1, 64>>>(data))
 
-/* Lane 1 is gone when the first lane arrives; the others are only not there yet. */
+/* Lane 1 has returned when the first lane arrives; the other lanes are only late. */
 __global__ void one_lane_returns(int *data)
 {
     if (threadIdx.x == 1)
@@ -390,7 +389,7 @@ __global__ void one_lane_returns(int *data)
 
 BROKEN(one_lane_returns, one_lane_returns<<<1, 32>>>(data))
 
-/* Who only arrives does not know what the others did. */
+/* A thread that only arrives does not know what the others did. */
 __global__ void arrives_without_waiting(int *data)
 {
     __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
@@ -408,7 +407,7 @@ __global__ void arrives_without_waiting(int *data)
 
 BROKEN(arrives_without_waiting, arrives_without_waiting<<<1, 64>>>(data))
 
-/* An address is said as the caller knows it, whatever guards lie around it. */
+/* The report gives an address as the caller knows it, whatever guards lie around the array. */
 __global__ void element_of_argument(const float *A, double *B, int n)
 {
     if (threadIdx.x == 0)
@@ -420,9 +419,8 @@ __global__ void element_of_argument(const float *A, double *B, int n)
 BROKEN(element_of_argument,
        element_of_argument<<<1, 2>>>((float *)data, (double *)(data + 1024), 441))
 
-/* The last block to finish adds up what all wrote, but no block made its writes visible before
- * counting itself.
- */
+/* The last block to finish adds up what all blocks wrote, but no block made its writes visible
+ * before counting itself. */
 __global__ void last_block_without_fence(int *data)
 {
     __shared__ int last;
@@ -441,8 +439,8 @@ __global__ void last_block_without_fence(int *data)
 
 BROKEN(last_block_without_fence, last_block_without_fence<<<8, 32>>>(data))
 
-/* The turn is passed on with a fence, but taken without one: the sum may be read before the turn
- * was seen. */
+/* The turn is passed on with a fence, but taken without one: the sum may be read before the turn is
+ * seen. */
 __global__ void turn_without_fence(int *data)
 {
     int *turn = &data[0], *sum = &data[2];
@@ -457,8 +455,7 @@ __global__ void turn_without_fence(int *data)
 
 BROKEN(turn_without_fence, turn_without_fence<<<4, 32>>>(data))
 
-/* --------------------------------------------------------------------------------------- who does
- * not come */
+/* ---- who does not come ---- */
 
 __global__ void early_return(int *data, int n)
 {
@@ -499,7 +496,7 @@ __global__ void uninitialised_static(int *data)
     __shared__ int s[32];
     if (threadIdx.x > 0)
         s[threadIdx.x] = 1;
-    __syncthreads();                    /* s is complete, but for s[0] */
+    __syncthreads();                    /* s is complete, except s[0] */
     data[threadIdx.x] = s[threadIdx.x]; /* MARK uninitialised_static */
 }
 
@@ -523,7 +520,7 @@ __global__ void uninitialised_counter(int *data)
 
 BROKEN(uninitialised_counter, uninitialised_counter<<<1, 32>>>(data))
 
-/* A sum in new memory that was never set to zero. */
+/* The sum is in new memory that was never set to zero. */
 __global__ void sum_in_new_memory(int *sums)
 {
     sums[threadIdx.x] += 1; /* MARK sum_in_new_memory */
@@ -556,7 +553,7 @@ CHECK_PROGRAM(broken_programs, new_counter)
     return error;
 }
 
-/* The next block finds what the last one left behind: it is not its own. */
+/* The next block finds what the last one left behind, but that is not its own data. */
 __global__ void left_behind(int *data)
 {
     __shared__ int s[32];
@@ -567,8 +564,8 @@ __global__ void left_behind(int *data)
 
 BROKEN(left_behind, left_behind<<<2, 32>>>(data))
 
-/* What blocks of a cluster write in global memory, too, is ordered by nothing but an arrival that
- * is not relaxed. */
+/* What blocks of a cluster write, in global memory too, is ordered only by an arrival that is not
+ * relaxed. */
 __global__ void cluster_relaxed(int *data)
 {
     const int other = cluster_rank() ^ 1;

@@ -1,10 +1,10 @@
 /*
- * Correct programs that a careless checker would report. Each checks its own result as well, and
+ * These correct programs look wrong to a careless checker. Each also checks its own result, and
  * returns cudaErrorUnknown when it is wrong.
  */
 #include "check_kernels.h"
-#include "ptx.cuh"
-#include "clusters.cuh"
+#include <ptx.cuh>
+#include "device/clusters.cuh"
 
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
@@ -14,7 +14,7 @@
 namespace cg = cooperative_groups;
 
 struct check_case correct_programs[MOST_PROGRAMS];
-/* Waits for the kernel; data[i] must then be value(i) for each i below `count`. */
+/* Waits for the kernel. Then data[i] must be value(i) for each i below `count`. */
 template <class Value>
 static cudaError_t compare(const int *data, int count, Value value)
 {
@@ -28,7 +28,7 @@ static cudaError_t compare(const int *data, int count, Value value)
     return error;
 }
 
-/* A program of these statements, which make data[i] `value` for each i below `count`. */
+/* Defines a program of these statements, which make data[i] `value` for each i below `count`. */
 #define CORRECT(name, count, value, ...)                                                           \
     CHECK_PROGRAM(correct_programs, name)                                                          \
     {                                                                                              \
@@ -36,8 +36,7 @@ static cudaError_t compare(const int *data, int count, Value value)
         return compare(data, count, []([[maybe_unused]] int i) { return value; });                 \
     }
 
-/* --------------------------------------------------------------------------------------- within a
- * warp */
+/* ---- within a warp ---- */
 
 __global__ void warp_sum(int *data)
 {
@@ -55,7 +54,7 @@ __global__ void warp_sum(int *data)
 
 CORRECT(warp_sum, 1, 496, warp_sum<<<1, 32>>>(data))
 
-/* Every warp of a block on its own part, and a barrier of its own. */
+/* Every warp of a block works on its own part, with its own barrier. */
 __global__ void warps_apart(int *data)
 {
     __shared__ int s[4][32];
@@ -88,9 +87,9 @@ __global__ void tiles_of_eight(int *data)
     __shared__ int s[64];
     cg::thread_block_tile<8> tile = cg::tiled_partition<8>(cg::this_thread_block());
     s[threadIdx.x] = threadIdx.x;
-    tile.sync(); /* this tile's eight are there */
+    tile.sync(); /* this tile's eight are written */
     int other = s[threadIdx.x ^ 7];
-    tile.sync(); /* and read */
+    tile.sync(); /* and have been read */
     s[threadIdx.x] = other + tile.shfl(other, 0);
     data[threadIdx.x] = s[threadIdx.x];
 }
@@ -108,10 +107,10 @@ __global__ void shuffles_only(int *data)
 
 CORRECT(shuffles_only, 1, 496, shuffles_only<<<1, 32>>>(data))
 
-/* -------------------------------------------------------------------------------------- within a
- * block */
+/* ---- within a block ---- */
 
-/* Two buffers need one barrier a step: whoever is ahead writes the one that no thread reads. */
+/* Two buffers need one barrier a step: a thread that is ahead writes the buffer that no thread
+ * reads. */
 __global__ void double_buffer(int *data)
 {
     __shared__ int s[2][64];
@@ -149,7 +148,7 @@ __global__ void own_writes(int *data)
 
 CORRECT(own_writes, 64, 2 * (i + 1), own_writes<<<1, 64>>>(data))
 
-/* All who find something write the same: who comes last does not matter. */
+/* All threads that find something write the same value, so the order does not matter. */
 __global__ void same_value(int *data)
 {
     __shared__ int found;
@@ -179,7 +178,7 @@ __global__ void bytes_and_halves(int *data)
 
 CORRECT(bytes_and_halves, 64, i + 1 + 63 - i, bytes_and_halves<<<1, 64>>>(data))
 
-/* Arrays of different types in one piece of dynamic shared memory, used to the last byte. */
+/* Arrays of different types share one piece of dynamic shared memory, used to the last byte. */
 __global__ void carved(int *data)
 {
     extern __shared__ double doubles[];
@@ -231,7 +230,7 @@ __global__ void structs(int *data)
     struct particle mine = {1, 2, 3, 4};
     push(&mine, (float)threadIdx.x);
     all[threadIdx.x] = mine;
-    __syncthreads(); /* all are there */
+    __syncthreads(); /* all are written */
     struct particle copy;
     memcpy(&copy, &all[31 - threadIdx.x], sizeof copy);
     data[threadIdx.x] = (int)copy.x + (int)copy.mass;
@@ -239,7 +238,7 @@ __global__ void structs(int *data)
 
 CORRECT(structs, 32, 1 + (31 - i) + 8, structs<<<1, 32>>>(data))
 
-/* Structs with holes, filled member by member and copied whole. */
+/* Structs with holes are filled member by member and copied whole. */
 struct tagged {
     char tag;
     float value;
@@ -279,7 +278,8 @@ __global__ void histogram(int *data)
 
 CORRECT(histogram, 16, 8 * 4, histogram<<<8, 64>>>(data))
 
-/* The programming guide's example: partial result, fence, counter; the last to count adds up. */
+/* The programming guide has this example: partial result, fence, counter; the last block to count
+ * adds up. */
 __global__ void last_block(int *data)
 {
     __shared__ int last;
@@ -299,8 +299,7 @@ __global__ void last_block(int *data)
 
 CORRECT(last_block, 1, 63 * 32, last_block<<<64, 32>>>(data))
 
-/* The same where all threads write, each with its fence, and one counts for the block after a
- * barrier. */
+/* Here all threads write, each with its fence, and one counts for the block after a barrier. */
 __global__ void last_block_all_threads(int *data)
 {
     __shared__ int last;
@@ -325,14 +324,15 @@ __global__ void last_block_all_threads(int *data)
 
 CORRECT(last_block_all_threads, 1, 16 * 64, last_block_all_threads<<<16, 64>>>(data))
 
-/* And where one fence by the counting thread, after the barrier, speaks for all. */
+/* Here one fence by the counting thread, after the barrier, covers all threads' writes. */
 __global__ void last_block_one_fence(int *data)
 {
     __shared__ int last;
     data[1 + blockIdx.x * blockDim.x + threadIdx.x] = 1;
     __syncthreads(); /* the whole block has written */
     if (threadIdx.x == 0) {
-        /* what the barrier brought to this thread is visible before the count says so */
+        /* What the barrier made visible to this thread is visible to others before the count says
+         * so. */
         __threadfence();
         last = atomicAdd(&data[0], 1) == (int)gridDim.x - 1;
     }
@@ -347,7 +347,7 @@ __global__ void last_block_one_fence(int *data)
 
 CORRECT(last_block_one_fence, 1, 16 * 64, last_block_one_fence<<<16, 64>>>(data))
 
-/* Blocks add to one place in the order of their tickets: deterministic, without atomic
+/* Blocks add to one place in the order of their tickets. This is deterministic and needs no atomic
  * additions. */
 __global__ void ordered_tickets(int *data)
 {
@@ -357,7 +357,7 @@ __global__ void ordered_tickets(int *data)
     int ticket = atomicAdd(ticket_counter, 1);
     while (atomicAdd(turn, 0) != ticket)
         ;
-    __threadfence(); /* nothing below is read before the turn came */
+    __threadfence(); /* nothing below is read before the turn has come */
     *sum = 3 * *sum + ticket;
     __threadfence(); /* the sum is visible before the next turn */
     atomicExch(turn, ticket + 1);
@@ -387,7 +387,7 @@ __global__ void spin_lock(int *data)
 
 CORRECT(spin_lock, 2, 12 * i, spin_lock<<<12, 32>>>(data))
 
-/* A volatile flag, set by the first block and polled by the others. */
+/* The first block sets a volatile flag, and the others poll it. */
 __global__ void volatile_flag(int *data)
 {
     volatile int *flag = &data[0];
@@ -406,7 +406,7 @@ __global__ void volatile_flag(int *data)
 
 CORRECT(volatile_flag, 4, i == 0 ? 1 : 5, volatile_flag<<<4, 32>>>(data))
 
-/* One warp hands over to another through shared memory, without a barrier. */
+/* One warp hands a value to another through shared memory, without a barrier. */
 __global__ void flag_between_warps(int *data)
 {
     __shared__ int value, flag;
@@ -428,7 +428,7 @@ __global__ void flag_between_warps(int *data)
 
 CORRECT(flag_between_warps, 1, 9, flag_between_warps<<<1, 64>>>(data))
 
-/* The same with volatile variables, polled by a thread that may well run first. */
+/* This does the same with volatile variables, polled by a thread that may well run first. */
 __global__ void volatile_between_warps(int *data)
 {
     __shared__ volatile int value, flag;
@@ -450,10 +450,9 @@ __global__ void volatile_between_warps(int *data)
 
 CORRECT(volatile_between_warps, 1, 9, volatile_between_warps<<<1, 64>>>(data))
 
-/* --------------------------------------------------------------------------------------- global
- * memory */
+/* ---- global memory ---- */
 
-/* Three launches in which different threads and blocks touch the same places. */
+/* In three launches, different threads and blocks touch the same places. */
 __global__ void reverse(const int *from, int *to, int n)
 {
     int x = blockIdx.x * blockDim.x + threadIdx.x;
@@ -528,7 +527,7 @@ __global__ void increment(int *to, const int *from)
     to[threadIdx.x] = from[threadIdx.x] + 1;
 }
 
-/* Memory that host and kernels share: the host touches it between launches. */
+/* Host and kernels share memory: the host touches it between launches. */
 CHECK_PROGRAM(correct_programs, shared_with_host)
 {
     int *managed, *pinned;
@@ -548,8 +547,9 @@ CHECK_PROGRAM(correct_programs, shared_with_host)
 }
 
 /*
- * Blocks of a cluster hand data round, in shared and in global memory. The second warp stores for
- * the first, which has waited for the others to begin; the barrier of the block tells it so.
+ * Blocks of a cluster pass data round, in shared and in global memory. The second warp stores for
+ * the first, which has waited for the other blocks to begin; the block's barrier orders the two
+ * warps.
  */
 __global__ void cluster_ring(int *out)
 {
@@ -558,10 +558,10 @@ __global__ void cluster_ring(int *out)
     const int rank = cluster_rank(), blocks = cluster_blocks(), next = (rank + 1) % blocks;
     const int cluster = 4 * (blockIdx.y / 2), block = cluster + rank;
     cluster_arrive_relaxed();
-    own = 7; /* all store the same value, each in its own place */
+    own = 7; /* all threads store the same value, in their own block's variable */
     if (threadIdx.x < 32)
         cluster_wait();
-    __syncthreads(); /* the second warp knows what the first has waited for */
+    __syncthreads(); /* the second warp knows that the first has waited */
     if (threadIdx.x >= 32)
         for (int i = threadIdx.x - 32; i < 64; i += 32)
             cluster_store(cluster_address(shared_address(&box[i]), next),
@@ -575,7 +575,7 @@ __global__ void cluster_ring(int *out)
     out[64 * block + threadIdx.x] = (int)box[63 - threadIdx.x].x + (int)box[threadIdx.x].y +
                                     out[1024 + 64 * (cluster + before) + 63 - threadIdx.x];
 
-    /* Once more, with the roles of shared memory swapped: no block stores before the last phase's
+    /* The cluster does it once more with the same boxes: no block stores before the last phase's
      * reads. */
     cluster_arrive();
     cluster_wait(); /* all blocks have read their boxes */
@@ -596,7 +596,7 @@ CHECK_PROGRAM(correct_programs, cluster_ring)
     });
 }
 
-/* All threads of one block poll for what the other does. */
+/* All threads of one block poll for what the other block does. */
 __global__ void cluster_flag(int *data)
 {
     if (cluster_rank() == 0) {
@@ -613,7 +613,8 @@ __global__ void cluster_flag(int *data)
 
 CORRECT(cluster_flag, 64, 5 + i, launch_in_clusters(2, 2, 64, 0, NULL, cluster_flag, data))
 
-/* The Programming Guide's loop: the plain read is a guess, which the compare-and-swap confirms. */
+/* The Programming Guide has this loop: the plain read is a guess, which the compare-and-swap
+ * confirms. */
 __device__ unsigned add_by_swap(unsigned *address, unsigned value)
 {
     unsigned old = *address, assumed;
@@ -651,8 +652,8 @@ __global__ void guess_and_swap(int *data)
 
 CORRECT(guess_and_swap, 2, i == 0 ? 6 * 63 * 32 : 6 * 64, guess_and_swap<<<6, 64>>>(data))
 
-/* All bits of what is read are ones, as in new memory, but they were written: by the host in
- * pieces, a fill, a kernel byte by byte. */
+/* All bits that are read are ones, as in new memory, but they were written: by the host in pieces,
+ * by a fill, and by a kernel byte by byte. */
 __global__ void write_ones(signed char *bytes)
 {
     bytes[threadIdx.x] = -1;
@@ -678,7 +679,7 @@ CHECK_PROGRAM(correct_programs, ones_in_new_memory)
     return error;
 }
 
-/* A shared variable of the file, for a function and the kernel that calls it. */
+/* A function and the kernel that calls it use this shared variable of the file. */
 __shared__ int of_the_file[64];
 
 __device__ void fill_file_variable(int value)
@@ -721,7 +722,7 @@ __global__ void bfloat16_fragments(int *data)
 
 CORRECT(bfloat16_fragments, 256, (i / 16 + 2 * (i % 16)) << 20, bfloat16_fragments<<<1, 32>>>(data))
 
-/* Structs with padding, copied whole: the padding is never written. */
+/* Structs with padding are copied whole: the padding is never written. */
 struct padded {
     double value;
     int index;

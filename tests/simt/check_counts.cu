@@ -1,7 +1,7 @@
-/* Kernels whose counters have closed formulas; test_simt_check.c has the formulas. */
+/* The counters of these kernels have closed formulas, which are in test_simt_check.c. */
 #include "check_kernels.h"
 
-/* A function that launches. */
+/* Defines a function that launches. */
 #define COUNT(name, parameters, ...)                                                               \
     cudaError_t count_##name parameters                                                            \
     {                                                                                              \
@@ -134,14 +134,14 @@ __global__ void broadcast(float *out)
     __shared__ float s;
     if (threadIdx.x == 0)
         s = 1;
-    __syncthreads(); /* s is there */
+    __syncthreads(); /* s is written */
     out[threadIdx.x] = s;
 }
 
 COUNT(broadcast, (float *out), broadcast<<<1, 32>>>(out))
 
 /* Lanes leave the first loop at different times. Only if the warp meets do they enter the second
- * one together. */
+ * loop together. */
 __global__ void uneven_loops(const float *in, float *out, int meet)
 {
     int x = threadIdx.x;
@@ -160,7 +160,7 @@ COUNT(uneven_loops, (const float *in, float *out, int meet), uneven_loops<<<1, 3
 __global__ void barriers(int *out, int count)
 {
     for (int i = 0; i < count; i++)
-        __syncthreads(); /* protects nothing: it is counted */
+        __syncthreads(); /* it protects nothing, but is counted */
     out[blockIdx.x * blockDim.x + threadIdx.x] = count;
 }
 

@@ -1,12 +1,13 @@
 /*
- * Kernels for the tests of the checked build: what it must count, what it must report, and correct
- * programs that look suspicious and must not be reported. Each function launches on `data`
- * (CHECK_INTS ints of device memory, zero) and returns what the launch and a synchronisation say.
+ * The tests of the checked build use these kernels: what it must count, what it must report, and
+ * correct programs that look suspicious and must not be reported. Each function launches on `data`
+ * (CHECK_INTS ints of device memory, zero) and returns the error of the launch and a
+ * synchronisation.
  */
 #ifndef CHECK_KERNELS_H
 #define CHECK_KERNELS_H
 
-#include "tests/finished.cuh"
+#include "tests/support/finished.cuh"
 #include <cuda_runtime.h>
 
 #ifdef __cplusplus
@@ -53,7 +54,7 @@ int host_reads_device(const int *data);
 #ifdef __cplusplus
 }
 
-/* The head of a function that runs a program on `data`, which it puts into the table. */
+/* Begins a function that runs a program on `data`, and puts it into the table. */
 #define CHECK_PROGRAM(table, name)                                                                 \
     static cudaError_t run_##name(int *data);                                                      \
     [[maybe_unused]] static const bool added_##name = add_program(table, #name, run_##name);       \

@@ -1,11 +1,11 @@
-/* What the checked build counted of a launch. */
+/* Reads what the checked build counted of a launch. */
 #ifndef COUNTED_H
 #define COUNTED_H
 
-#include "backend.h"
-#include "tests/harness.h"
+#include "device/backend.h"
+#include "tests/support/harness.h"
 
-/* Of what was launched since the last call. */
+/* Returns the counts of what was launched since the last call. */
 static inline struct counters counted(cudaError_t error)
 {
     struct counters counters;

@@ -1,4 +1,5 @@
-/* Atomic functions, and what programs build from them: locks, flags, tickets, the last block. */
+/* These are atomic functions, and what programs build from them: locks, flags, tickets, the last
+ * block. */
 #include "features.h"
 #include <cuda/atomic>
 
@@ -55,14 +56,14 @@ FEATURE(float_atomics)
     return wrong_results([&] { return (f[0] != 384.0f) + (f[1] != 8.0f) + (d[0] != 192.0); });
 }
 
-/* The greatest float, by compare and swap on its bits. */
+/* Finds the greatest float by compare-and-swap on its bits. */
 __global__ void greatest(const float *in, float *out, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
         return;
     unsigned *cell = reinterpret_cast<unsigned *>(out);
-    /* a guess: the first exchange tells the truth */
+    /* This is a guess: the first exchange tells the truth. */
     unsigned seen = __float_as_uint(0.0f), expected;
     do {
         expected = seen;
@@ -130,7 +131,7 @@ FEATURE(atomic_ref)
     });
 }
 
-/* One thread of each warp at a time: the lock is held across a barrier of the warp. */
+/* One thread of each warp holds the lock at a time, across a barrier of the warp. */
 __global__ void locked(int *lock, int *data)
 {
     if (threadIdx.x % 32 == 0)
@@ -138,7 +139,7 @@ __global__ void locked(int *lock, int *data)
         }
     __threadfence();
     __syncwarp();
-    data[threadIdx.x % 32] = data[threadIdx.x % 32] + 1; /* no atomic: the lock protects it */
+    data[threadIdx.x % 32] = data[threadIdx.x % 32] + 1; /* needs no atomic: the lock protects it */
     __threadfence();
     __syncwarp();
     if (threadIdx.x % 32 == 0)
@@ -205,7 +206,7 @@ FEATURE(volatile_flag)
     return wrong_results([&] { return data[2] != 6; });
 }
 
-/* The block that finishes last adds what all blocks left. */
+/* The block that finishes last adds up what all blocks left. */
 __global__ void sum_in_last_block(const int *in, int n, int *partial, unsigned *finished, int *out)
 {
     __shared__ bool last;
@@ -248,7 +249,7 @@ FEATURE(last_block)
     return wrong;
 }
 
-/* The first lane of every warp polls until all other lanes of the grid have come. */
+/* The first lane of every warp polls until all other lanes of the grid have arrived. */
 __global__ void first_lanes_poll(int *others, int *out)
 {
     if (threadIdx.x % 32 != 0)
@@ -259,7 +260,7 @@ __global__ void first_lanes_poll(int *others, int *out)
     atomicAdd(out, 1);
 }
 
-/* All threads poll until all have come. */
+/* All threads poll until all have arrived. */
 __global__ void all_poll(int *arrived)
 {
     atomicAdd(arrived, 1);

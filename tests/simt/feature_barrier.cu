@@ -1,4 +1,4 @@
-/* Shared memory and the barriers of a block. */
+/* These kernels use shared memory and the barriers of a block. */
 #include "features.h"
 
 enum { THREADS = 128 };
@@ -60,7 +60,8 @@ __global__ void dynamic_aligned(unsigned *places)
     places[1] = (unsigned)__cvta_generic_to_shared(aligned);
 }
 
-/* Behind static shared memory, dynamic begins at a multiple of 16, unless it asks for more. */
+/* Dynamic shared memory begins behind static shared memory at a multiple of 16, unless it asks for
+ * more. */
 FEATURE(alignment_of_shared)
 {
     unsigned *places = shared_array<unsigned>(2);
@@ -145,7 +146,7 @@ FEATURE(barrier_reductions)
     return wrong_results(100, [&](int i) { return out[i] != 340110; });
 }
 
-/* Whole warps that have nothing to do, and say so before anybody waits. */
+/* Whole warps that have nothing to do return before anybody waits. */
 __global__ void leave_early(int *out)
 {
     if (threadIdx.x >= 64)
@@ -163,7 +164,7 @@ FEATURE(returned_threads)
     return wrong_results(64, [&](int i) { return out[i] != 63 - i; });
 }
 
-/* Every thread moves its mark by one place a step; a barrier too few and some mark is lost. */
+/* Every thread moves its mark by one place a step. With a barrier too few some mark is lost. */
 __global__ void walk(int *out, int steps)
 {
     __shared__ int ring[2][THREADS];

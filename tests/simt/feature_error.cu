@@ -1,9 +1,10 @@
-/* Kernels that go wrong. */
+/* These kernels go wrong. */
 #include "features.h"
 #include <assert.h>
 #include <cooperative_groups.h>
 
-/* A function that launches what goes wrong, and returns what the next synchronisation says. */
+/* Defines a function that launches what goes wrong, and returns the error of the next
+ * synchronisation. */
 #define FAILURE(name, ...)                                                                         \
     extern "C" cudaError_t fail_##name(void)                                                       \
     {                                                                                              \
@@ -27,7 +28,7 @@ __global__ void write_to(int *data, size_t where)
 
 FAILURE(null_pointer, write_to<<<2, 32>>>(NULL, 0))
 
-/* Far enough that no GPU has anything there either. */
+/* The address is so far away that no GPU has anything there either. */
 FAILURE(past_the_end, write_to<<<2, 32>>>(device_ints(1024), (size_t)1 << 36))
 
 static int *freed_ints(size_t count)
@@ -44,7 +45,7 @@ __global__ void assert_small(int limit)
     assert((int)threadIdx.x < limit);
 }
 
-/* The first launch goes well. */
+/* The first launch succeeds. */
 FAILURE(assertion, assert_small<<<1, 32>>>(32); assert_small<<<1, 32>>>(20))
 
 __global__ void trap()
@@ -76,7 +77,7 @@ __global__ void barrier_some_skip(int *data)
         data[threadIdx.x] = 1;
     } else {
         __syncwarp(0xffff0000u);
-        __shfl_sync(0xffffffffu, 1, 0); /* waits for the lanes at the barrier, and they for these */
+        __shfl_sync(0xffffffffu, 1, 0); /* the lanes at the barrier wait for these */
     }
 }
 
@@ -125,7 +126,7 @@ __global__ void set_to(int *data, int value)
     *data = value;
 }
 
-/* Of what comes after a kernel that fails, nothing happens: neither the kernel nor the fill. */
+/* After a kernel fails, nothing that follows happens: neither the kernel nor the fill. */
 cudaError_t fail_and_go_on(int *happened)
 {
     cudaStream_t stream = NULL;

@@ -1,4 +1,4 @@
-/* Cooperative groups. */
+/* These kernels use cooperative groups. */
 #include "features.h"
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>

@@ -1,6 +1,6 @@
-/* Launches: every way to write one, what kernels see of it, and what is refused. */
+/* These are launches: every way to write one, what kernels see of it, and what is refused. */
 #include "features.h"
-#include "clusters.cuh"
+#include "device/clusters.cuh"
 
 __global__ void write_indices(int *out)
 {
@@ -39,7 +39,7 @@ static int run_nested(int *out)
 FEATURE(templates)
 {
     int *out = shared_array<int>(32);
-    arithmetic<3, 4><<<dim3(1), /* a launch over several lines, */
+    arithmetic<3, 4><<<dim3(1), /* the launch has several lines, */
                        32       // with comments
                        >>>(out);
     const int wrong = wrong_results(32, [&](int i) { return out[i] != (i + 3) * 4; });
@@ -64,10 +64,10 @@ FEATURE(deduced_template)
 {
     float *f = shared_array<float>(64);
     double *d = shared_array<double>(64);
-    fill<32><<<2, 32>>>(f, 1.5f); /* the first argument given, the second deduced */
+    fill<32><<<2, 32>>>(f, 1.5f); /* the first argument is given, the second deduced */
     fill<32><<<2, 32>>>(d, 2.5);
     scale<<<2, 32>>>(f, 2.0f, 64);
-    scale<double><<<2, 32>>>(d, 4, 64); /* 4 converts: all arguments are given */
+    scale<double><<<2, 32>>>(d, 4, 64); /* 4 is converted: all arguments are given */
     return wrong_results(64, [&](int i) { return (f[i] != 3.0f) + (d[i] != 10.0); });
 }
 
@@ -145,7 +145,8 @@ FEATURE(parameters)
     return wrong_results(4, [&](int i) { return out[i] != expected[i]; });
 }
 
-/* Copied to the device as bytes: its constructor and destructor run on the host alone. */
+/* The struct is copied to the device as bytes: its constructor and destructor run only on the
+ * host. */
 struct alignas(16) counted {
     int value;
     int *copies, *destroyed;
@@ -184,7 +185,7 @@ FEATURE(parameters_with_destructors)
            wrong_results(threads, [&](int i) { return out[i] != (101 + i) * 2 * 2; });
 }
 
-/* A reference to an object in managed memory: the kernel changes the caller's. */
+/* The reference is to an object in managed memory: the kernel changes the caller's object. */
 __global__ void change_callers(counted &c, const int &by)
 {
     c.value += by;
@@ -237,7 +238,7 @@ cudaError_t allow_dynamic_shared(int bytes)
     return cudaFuncSetAttribute(idle, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
 }
 
-/* 40 KB of static shared memory beside 16 KB of dynamic. */
+/* The kernel has 40 KB of static shared memory beside 16 KB of dynamic. */
 __global__ void hold_shared(int *out)
 {
     __shared__ int space[10240];

@@ -1,4 +1,4 @@
-/* Intrinsics, conversions, vectors, 16-bit floats. */
+/* These kernels use intrinsics, conversions, vectors and 16-bit floats. */
 #include "features.h"
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -171,7 +171,7 @@ FEATURE(half)
     if (wrong >= 0)
         wrong += (__half2float(*sum) != 16.0f) + (__low2float(*pair) != 32.0f) +
                  (__high2float(*pair) != -32.0f);
-    /* Every value survives the way through float. */
+    /* Every value must survive conversion to float and back. */
     for (int i = 0; wrong >= 0 && i < 65536; i++) {
         float value = __half2float(__ushort_as_half((unsigned short)i));
         wrong += value == value && __half_as_ushort(__float2half(value)) != i;
@@ -179,7 +179,7 @@ FEATURE(half)
     return wrong;
 }
 
-/* Bits of one comparison each, of a and b and of a and NaN. */
+/* Each bit is one comparison, of a and b and of a and NaN. */
 __global__ void compare_halves(unsigned *out)
 {
     const __half a = __float2half(1.5f), b = __float2half(0.1f), nan = __float2half(nanf(""));
@@ -222,7 +222,7 @@ FEATURE(bfloat16)
     return wrong_results(6, [&](int k) { return f[k] != expected[k]; });
 }
 
-/* In ticks of one clock: reads in turn never go back, nor far ahead. */
+/* The clocks tick together: consecutive reads never go back, nor far ahead. */
 __global__ void read_clocks(long long *out)
 {
     out[0] = clock64();

@@ -1,4 +1,4 @@
-/* Memory that is not shared: constants, variables, copies, streams. */
+/* These kernels use memory that is not shared: constants, variables, copies, streams. */
 #include "features.h"
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +116,7 @@ FEATURE(pitched_copies)
     return wrong;
 }
 
-/* One plane of a volume is set to zero: no byte before or behind its rows is. */
+/* One plane of a volume is set to zero, but no byte before or behind its rows. */
 FEATURE(pitched_volume)
 {
     enum { W = 37, H = 5, D = 3 };
@@ -226,7 +226,7 @@ __global__ void touch_far(unsigned char *data, size_t far)
     data[far + threadIdx.x] = static_cast<unsigned char>(threadIdx.x + 1);
 }
 
-/* An offset that does not fit 32 bits. */
+/* The offset does not fit in 32 bits. */
 FEATURE(large_offsets)
 {
     const size_t bytes = ((size_t)1 << 32) + 64;
@@ -277,7 +277,7 @@ __global__ void take_chain(int *sum)
     free(local);
 }
 
-/* Memory of the device's heap, from one launch to the next. */
+/* Memory of the device's heap lasts from one launch to the next. */
 FEATURE(device_heap)
 {
     int *sum = shared_array<int>(1);

@@ -1,7 +1,8 @@
-/* Who comes first: every block, or every thread of one block, draws a number. */
+/* The kernels find out who comes first: every block, or every thread of one block, draws a
+ * number. */
 #include "features.h"
 
-/* There is one thread a block, or one block. */
+/* There is one thread per block, or one block. */
 __global__ void draw(int *next, int *order)
 {
     order[atomicAdd(next, 1)] = blockIdx.x + threadIdx.x;
@@ -29,8 +30,8 @@ cudaError_t order_of_threads(int *order, int threads)
     return collect(order, data, threads);
 }
 
-/* Each thread of a block of 1024 reads what its opposite wrote, twice: so all have their stacks at
- * the same time. */
+/* Each thread of a block of 1024 reads twice what its opposite wrote, so all threads have their
+ * stacks at the same time. */
 __global__ void exchange_twice(int *sums)
 {
     __shared__ int place[1024];

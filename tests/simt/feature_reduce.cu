@@ -1,5 +1,5 @@
 // needs: sm_80
-/* Reductions of a warp in one instruction. */
+/* These kernels reduce a warp in one instruction. */
 #include "features.h"
 
 #define FULL 0xffffffffu

@@ -1,4 +1,4 @@
-/* Two streams at work on the same state of the device. */
+/* Two streams work on the same state of the device. */
 #include "features.h"
 
 enum { BLOCKS = 40 };
@@ -10,7 +10,7 @@ __global__ void begin_at_zero(int counter)
     counters[counter] = 0;
 }
 
-/* Each block draws a number: those of a launch are to be all of 0 to BLOCKS - 1. */
+/* Each block draws a number. The numbers of a launch must be 0 to BLOCKS - 1. */
 __global__ void draw_numbers(int *drawn, int counter)
 {
     drawn[blockIdx.x] = atomicAdd(&counters[counter], 1);

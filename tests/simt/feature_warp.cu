@@ -1,4 +1,4 @@
-/* Shuffles, votes, matches, reductions: against what the programming guide says, lane by lane. */
+/* Shuffles, votes, matches and reductions are compared with the programming guide, lane by lane. */
 #include "features.h"
 
 #define FULL 0xffffffffu
@@ -12,7 +12,7 @@ __global__ void shuffle_all(int *out)
     mine[2] = __shfl_up_sync(FULL, value, 3);
     mine[3] = __shfl_down_sync(FULL, value, 4);
     mine[4] = __shfl_xor_sync(FULL, value, 9);
-    mine[5] = __shfl_sync(FULL, value, 37); /* modulo the width */
+    mine[5] = __shfl_sync(FULL, value, 37); /* the lane is taken modulo the width */
 }
 
 FEATURE(shuffles)
@@ -115,7 +115,7 @@ FEATURE(matches)
     });
 }
 
-/* The two halves of a warp meet among themselves, in different branches, at different times. */
+/* Each half of a warp meets by itself, in different branches, at different times. */
 __global__ void halves(int *out)
 {
     int lane = threadIdx.x, sum = lane;
@@ -140,7 +140,7 @@ FEATURE(partial_masks)
     return wrong_results(32, [&](int i) { return out[i] != (i < 16 ? 120 : 20 + 0xaaaa); });
 }
 
-/* 40 threads: the second warp has 8 lanes, and a full mask names more. */
+/* With 40 threads the second warp has 8 lanes, and a full mask names more. */
 __global__ void short_warp(int *out)
 {
     int value = threadIdx.x;

@@ -1,12 +1,13 @@
 /*
- * One function per feature of CUDA that kernels of this project, or small programs, rely on. Each
- * runs a kernel or two and returns how many results were wrong: 0 on every backend. A negative
- * number is a CUDA error. test_simt.c declares them, and the failures, where it tests them.
+ * There is one function per feature of CUDA that kernels of this project, or small programs, rely
+ * on. Each runs a kernel or two and returns how many results were wrong, which must be 0 on every
+ * backend. A negative number is a CUDA error. test_simt.c declares these functions, and the
+ * failures, where it tests them.
  */
 #ifndef FEATURES_H
 #define FEATURES_H
 
-#include "tests/finished.cuh"
+#include "tests/support/finished.cuh"
 #include <cuda_runtime.h>
 #include <stddef.h>
 
@@ -14,7 +15,7 @@
 
 #define FEATURE(name) extern "C" int feature_##name(void)
 
-/* Zeroed memory that host and device share; freed with the process. */
+/* Allocates zeroed memory that host and device share. It is freed with the process. */
 template <class T>
 T *shared_array(size_t count)
 {
@@ -25,7 +26,7 @@ T *shared_array(size_t count)
     return array;
 }
 
-/* The same, with value(i) in element i. */
+/* Allocates the same, with value(i) in element i. */
 template <class T, class Value>
 T *shared_array(int count, Value value)
 {
@@ -35,20 +36,21 @@ T *shared_array(int count, Value value)
     return array;
 }
 
-/* The same as a feature returns it; the caller compares only when this is 0. */
+/* Waits for the kernel and returns its error as a feature does. The caller compares only when this
+ * is 0. */
 inline int wait_for_kernel(void)
 {
     return -(int)finished();
 }
 
-/* What a feature returns when a call failed: not 0, whatever the last error is. */
+/* Returns what a feature returns when a call failed: not 0, whatever the last error is. */
 inline int call_failed(void)
 {
     const cudaError_t error = cudaGetLastError();
     return -(int)(error != cudaSuccess ? error : cudaErrorUnknown);
 }
 
-/* What a feature returns: the sum of is_wrong(i) when the kernel is done. */
+/* Returns a feature's result: the sum of is_wrong(i) when the kernel is done. */
 template <class Wrong>
 int wrong_results(int count, Wrong is_wrong)
 {
@@ -58,7 +60,7 @@ int wrong_results(int count, Wrong is_wrong)
     return wrong;
 }
 
-/* The same where one expression counts all that is wrong. */
+/* Does the same where one expression counts all that is wrong. */
 template <class CountWrong>
 int wrong_results(CountWrong count_wrong)
 {
@@ -75,11 +77,11 @@ cudaError_t launch_shape(dim3 grid, dim3 block, size_t dynamic_shared);
 cudaError_t allow_dynamic_shared(int bytes);
 cudaError_t launch_too_much_static_shared(void);
 cudaError_t launch_cooperative(int blocks);
-cudaError_t launch_bounded(int threads);             /* of at most 64 */
+cudaError_t launch_bounded(int threads);             /* at most 64 */
 cudaError_t launch_cluster(dim3 grid, dim3 cluster); /* both in blocks */
 
 /* feature_barrier.cu */
-int feature_alignment_of_shared(void); /* of dynamic shared memory, as declared and no more */
+int feature_alignment_of_shared(void); /* of dynamic shared memory, as declared */
 int feature_warps_at_two_barriers(void);
 cudaError_t read_unwritten_shared(unsigned *static_word, unsigned *dynamic_word);
 

@@ -1,5 +1,5 @@
-/* A whole program with one race, for what `simtcc --check` prints at its end; at an early one with
- * an argument. */
+/* This whole program has one race. It shows what `simtcc --check` prints at the program's end, or,
+ * with an argument, at an early exit. */
 #include <cstdio>
 #include <cstdlib>
 

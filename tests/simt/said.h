@@ -1,9 +1,9 @@
-/* What the backend, its compiler and programs say. */
+/* These functions read what the backend, its compiler and programs print. */
 #ifndef SAID_H
 #define SAID_H
 
-#include "backend.h"
-#include "tests/harness.h"
+#include "device/backend.h"
+#include "tests/support/harness.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static inline void expect_said(const char *text, const char *words)
     cr_expect_not_null(strstr(text, words), "'%s' is not in: %.2000s", words, text);
 }
 
-/* What is read from `output` goes to `said`, which it may be too long for. */
+/* Reads `output` into `said`, and cuts off what is too long for it. */
 static inline void read_all(FILE *output, char *said, size_t size)
 {
     cr_assert_not_null(output);
@@ -25,7 +25,8 @@ static inline void read_all(FILE *output, char *said, size_t size)
     }
 }
 
-/* Runs the command; what it prints, both streams, goes to `said`. Its exit status, or -1. */
+/* Runs the command and puts what it prints on both streams into `said`. Returns its exit status, or
+ * -1. */
 static inline int run_command(const char *command, char *said, size_t size)
 {
     char both[4000];
@@ -36,8 +37,8 @@ static inline int run_command(const char *command, char *said, size_t size)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* On the host a device pointer ends the program, as it does with a GPU, but first the place is
- * reported: what a child process says that follows this one. */
+/* On the host, following a device pointer ends the program, as it does with a GPU, but first the
+ * place is reported. A child process follows it, and `said` gets what it prints. */
 static inline void follow_on_host(int (*follow)(const int *data), const int *data, char *said,
                                   size_t size)
 {

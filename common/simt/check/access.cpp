@@ -1,7 +1,7 @@
 /*
- * Whose memory is an address, and may the kernel touch it there? Every access of the compiled
- * kernel comes through on_access: it is found to be shared, global, or the thread's own, checked
- * against its bounds, counted, and stamped.
+ * Finds whose memory is at an address, and whether the kernel may touch it there. Every access of
+ * the compiled kernel comes through on_access: it is found to be shared, global, or the thread's
+ * own, checked against its bounds, counted, and stamped.
  */
 #include "check/check.h"
 #include "run/cluster.h"
@@ -13,7 +13,8 @@ namespace simt::check
 
 /* ---- pages and regions ---- */
 
-/* A table of tables: address bits 47..30, then 29..12. Each lower one is for 1 GB of addresses. */
+/* The table has two levels: address bits 47..30, then 29..12. Each lower table covers 1 GB of
+ * addresses. */
 constexpr unsigned page_bits = 12, table_bits = 18;
 constexpr size_t table_size = size_t{1} << table_bits;
 
@@ -98,7 +99,7 @@ void add_written(const void *begin, size_t bytes)
     auto piece = written.upper_bound(from);
     if (piece != written.begin() && std::prev(piece)->second >= from)
         --piece;
-    while (piece != written.end() && piece->first <= to) { /* they become one */
+    while (piece != written.end() && piece->first <= to) { /* the pieces become one */
         from = std::min(from, piece->first);
         to = std::max(to, piece->second);
         piece = written.erase(piece);
@@ -131,8 +132,8 @@ static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
 
 /*
  * A thread that reads one address again and again waits for another thread to change it. How often
- * it looks depends on luck, so the wait counts as one read; and the other thread must get a chance
- * to run. For atomic reads the runtime sees to that, volatile ones are seen only here.
+ * it reads depends on luck, so the wait counts as one read. The other thread must also get a chance
+ * to run: for atomic reads the runtime gives it one, but volatile reads are seen only here.
  */
 static void notice_polling(ThreadState *thread, unsigned kind, const void *pointer)
 {
@@ -174,7 +175,8 @@ Look other_look(const BlockState *block, uintptr_t address)
     return {};
 }
 
-/* The part of the worker's shared memory in which an address lies; null for other memory. */
+/* Returns the part of the worker's shared memory in which an address lies; null for other
+ * memory. */
 static const Reach *shared_reach(BlockState *block, uintptr_t address)
 {
     const Worker &w = *worker;
@@ -182,13 +184,14 @@ static const Reach *shared_reach(BlockState *block, uintptr_t address)
         return nullptr;
     if (!within(address, w.dynamic_begin, w.dynamic_begin + max_shared_per_block))
         return address < number_of(w.dynamic_begin) ? &block->static_before : &block->static_behind;
-    /* it begins elsewhere in a kernel that declares it as aligned */
+    /* Dynamic shared memory begins elsewhere in a kernel that declares it as aligned. */
     block->dynamic.begin = number_of(w.dynamic_begin);
     block->dynamic.end = number_of(w.dynamic_end);
     return &block->dynamic;
 }
 
-/* Neither shared nor global: the thread's stack, the launch's arguments and constants are fine. */
+/* The memory is neither shared nor global: the thread's stack, the launch's arguments and constants
+ * are allowed. */
 static void other_access(ThreadState *thread, const Touch &touch)
 {
     const void *pointer = memory_at(touch.address);
@@ -201,7 +204,7 @@ static void other_access(ThreadState *thread, const Touch &touch)
     report_touch(thread, touch);
 }
 
-/* A kernel's access, or a piece of it, to anything but its own stack. */
+/* Handles a kernel's access, or a piece of it, to anything but its own stack. */
 static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const void *where)
 {
     const uintptr_t address = number_of(pointer);
@@ -251,7 +254,7 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
         return report_host_access({number_of(pointer), bytes, writes(kind), where});
     if (on_own_stack(pointer))
         return;
-    if (number_of(pointer) & (bytes - 1)) /* two doubles in a struct, say: the parts are moved */
+    if (number_of(pointer) & (bytes - 1)) /* two doubles in a struct, for instance */
         return on_range(pointer, bytes, kind, where);
     settle_overwrites(thread->block);
     on_piece(pointer, bytes, kind, where);
@@ -259,11 +262,12 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
 
 void on_range(const void *pointer, size_t bytes, unsigned kind, const void *where)
 {
-    /* The widest piece that divides address and size: 4 for a struct of three floats. */
+    /* This is the widest piece that divides address and size: 4 for a struct of three floats. */
     uintptr_t address = number_of(pointer);
     uintptr_t common = address | bytes | 16;
     unsigned piece = unsigned(common & -common);
-    /* Not between the pieces: what the first of them overwrites changes after the last. */
+    /* Overwrites are not settled between the pieces: what the first of them overwrites changes
+     * after the last. */
     settle_overwrites(current_thread_state()->block);
     for (const char *part = static_cast<const char *>(pointer), *end = part + bytes; part < end;
          part += piece)
@@ -273,7 +277,8 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
 
 /* ---- shared memory of a cluster's other blocks ---- */
 
-/* They run one at a time (run/cluster.h), so they may look at each other's state. */
+/* The blocks of a cluster run one at a time (run/cluster.h), so they may look at each other's
+ * state. */
 int cluster_rank_of(const BlockState *block, uint32_t number)
 {
     const Cluster &cluster = *block->block->cluster;
@@ -300,15 +305,15 @@ void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsig
         report_visit(block, home, stamp,
                      "which may not have begun: no cluster_wait() has come before");
     shadow_access(thread, home, home->shared, address, bytes, kind, place);
-    /* A block that waits for a copy is there until it comes; one that does not is reported at its
-     * end. */
+    /* A block that waits for a copy exists until the copy arrives. A block that does not wait is
+     * reported at its end. */
     if (home != block && kind != proxy_write_pending)
         home->visits[{stamp.block, stamp.thread()}] = stamp;
 }
 
 void settle_visits(BlockState *block)
 {
-    for (const auto &each : block->visits) /* that no thread knows of */
+    for (const auto &each : block->visits) /* no thread knows of these */
         if (std::none_of(block->thread, block->thread + block->block->threads,
                          [&](const ThreadState &t) { return ordered_before(each.second, &t); }))
             report_visit(block, block, each.second,

@@ -1,7 +1,7 @@
 /*
- * The checked build's own data, and what the files of this room do for each other. Two more are
- * called from outside: hooks.cpp by the runtime (host/checker.h), instrumentation.cpp by the
- * compiled kernel before each access.
+ * This is the checked build's own data, and what the files of this room do for each other. Two more
+ * files are called from outside: hooks.cpp by the runtime (host/checker.h), instrumentation.cpp by
+ * the compiled kernel before each access.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backend.h"
+#include "device/backend.h"
 #include "host/memory.h"
 #include "run/engine.h"
 
@@ -36,19 +36,20 @@ inline bool is_pending(unsigned kind)
     return kind == proxy_write_pending || kind == copy_pending;
 }
 
-/* What a pending write becomes when it has happened: the only access that may come upon one. */
+/* A pending write becomes one of these when it has happened. No other access may meet a pending
+ * write. */
 inline bool ends_pending(unsigned kind) { return kind == proxy_write || kind == copy_write; }
 
-/* The kind that conflicts with the same accesses. */
+/* Returns the kind that conflicts with the same accesses. */
 inline unsigned conflict_kind(unsigned kind) { return kind <= atomic_update ? kind : kind & 1; }
 inline bool reads(unsigned kind) { return !writes(kind) || kind == atomic_update; }
 
 /* ---- shadow memory ---- */
 
 /*
- * Who made an access, and when. `block` numbers the blocks of all launches since the program began,
- * so a stamp from an earlier launch is recognised by its number and shadow memory never has to be
- * cleared. `time` counts the block's synchronisations: see order.cpp.
+ * A stamp says who made an access, and when. `block` numbers the blocks of all launches since the
+ * program began, so a stamp from an earlier launch is recognised by its number and shadow memory
+ * never has to be cleared. `time` counts the block's synchronisations: see order.cpp.
  */
 constexpr unsigned thread_bits = 10, kind_bits = 4, place_bits = 32 - thread_bits - kind_bits;
 
@@ -63,9 +64,9 @@ struct Stamp {
 };
 
 /*
- * The shadow of one word, half word or byte. `write` is the last write; `other` are two accesses
- * since, chosen as far apart as possible (other blocks, other warps), so that whoever writes next
- * without order conflicts with one of them.
+ * The shadow of one word, half word or byte. `write` is the last write. `other` are two accesses
+ * since, chosen as far apart as possible (other blocks, other warps), so that a write without order
+ * conflicts with one of them.
  */
 struct Cell {
     /* bit 0: locked; the rest: the launch in which the cell was split into smaller ones */
@@ -75,17 +76,17 @@ struct Cell {
 };
 
 /*
- * The shadow of a range of memory: a cell for every 4 bytes. A cell in which a thread touched less
- * than 4 bytes is split into two of 2 bytes, and those into two of 1 byte. The planes are reserved
- * addresses; pages come with first use.
+ * A shadow covers a range of memory with a cell for every 4 bytes. A cell in which a thread touched
+ * less than 4 bytes is split into two of 2 bytes, and those into two of 1 byte. The planes are
+ * reserved addresses; pages come with first use.
  */
 struct Shadow {
     uintptr_t base = 0; /* multiple of 4 */
     size_t bytes = 0;
     Cell *plane[3] = {nullptr, nullptr, nullptr};
     /*
-     * For each word of 4 bytes, when another plain read of it has nothing to add to its cell: in
-     * the launch of this number (LaunchState::quiet), or in shared memory at this moment of the
+     * This says for each word of 4 bytes when another plain read has nothing to add to its cell: in
+     * the launch with this number (LaunchState::quiet), or in shared memory at this moment of the
      * block or of the warp (WarpState::quiet). Most reads look no further. Numbers go from 1 to
      * last_quiet and begin again, with all words forgotten.
      */
@@ -94,8 +95,8 @@ struct Shadow {
 
 constexpr uint8_t last_quiet = 254, never_quiet = 255;
 
-/* Of a word's number, which other workers may be changing, and the two that are quiet now; these by
- * reference, as they are wanted last. */
+/* Compares a word's number, which other workers may be changing, with the two numbers that are
+ * quiet now. These are references, because they are needed last. */
 inline bool is_quiet(const uint8_t &word, const uint8_t *const &now)
 {
     const uint8_t when = __atomic_load_n(&word, __ATOMIC_RELAXED);
@@ -104,63 +105,67 @@ inline bool is_quiet(const uint8_t &word, const uint8_t *const &now)
 
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes);
 void shadow_release(Shadow &shadow);
-void shadow_forget(Shadow &shadow, bool whole); /* else the numbers in `quiet` alone */
+void shadow_forget(Shadow &shadow, bool whole); /* otherwise only the numbers in `quiet` */
 
 /* ---- regions ---- */
 
 enum Space : unsigned { global_space, shared_space };
 
-/* A range that may be touched anywhere, so that an access to it needs no second look. */
+/* An access to a range that may be touched anywhere needs no second look. */
 struct Reach {
     uintptr_t begin, end;
     Shadow *shadow;
     uintptr_t quiet; /* Shadow::quiet, less the number of the shadow's first word */
 };
-/* Of an instruction whose accesses are all to be looked at. */
+/* An instruction with this reach has all its accesses looked at. */
 inline constexpr Reach no_reach = {0, 0, nullptr, 0};
 inline Reach reach_of(uintptr_t begin, uintptr_t end, Shadow &shadow)
 {
     return {begin, end, &shadow, reinterpret_cast<uintptr_t>(shadow.quiet) - shadow.base / 4};
 }
 
-/* Memory that kernels may touch: one allocation, empty when freed, or the program's variables. */
+/* A region is memory that kernels may touch: one allocation, empty when freed, or the program's
+ * variables. */
 struct Region {
     uintptr_t begin, end;
-    Reach open;                   /* a wide part without a fence: what lies between two */
+    Reach open;                   /* a wide part without a fence: what lies between two fences */
     const Allocation *allocation; /* null for the program's variables */
     std::vector<std::pair<uintptr_t, uintptr_t>> fences;
-    std::map<uintptr_t, uintptr_t> written; /* by the host: where pieces begin, and end */
+    std::map<uintptr_t, uintptr_t> written; /* written by the host: where pieces begin and end */
     Shadow shadow;
 };
 
 Region *find_region(uintptr_t address); /* the one that owns the address's page, or null */
 Region *add_region(const void *begin, size_t bytes, const Allocation *allocation);
-/* In global memory: the blocks' numbers start again from 1, or only those of Shadow::quiet do. */
+/* Forgets the shadows of global memory: the blocks' numbers start again from 1, or only those of
+ * Shadow::quiet do. */
 void forget_shadows(bool whole);
 void add_fence(const void *begin, size_t bytes);
 void add_written(const void *begin, size_t bytes);
-/* Whether the memory, which no kernel wrote, still holds what allocating left there. */
+/* Returns whether no kernel wrote the memory and it still holds what the allocation left there. */
 bool is_new(uintptr_t address, unsigned bytes);
 void add_program_variables(); /* __device__ and __constant__ ones are variables of the program */
 
 /* ---- counting ---- */
 
-/* What a request moves, in global memory (sectors, 128-byte lines) or in shared memory. */
+/* Counts what a request moves, in global memory (sectors, 128-byte lines) or in shared memory. */
 struct Moved {
     size_t sectors, lines, wavefronts, ideal;
 };
 
-/* An instruction of the program: a place in the code, by return address, and what it does there. */
+/* A place is an instruction of the program: a place in the code, by return address, and what it
+ * does there. */
 struct Place {
     const void *where;
-    uint32_t number; /* of the place in the program: for reports */
+    uint32_t number; /* the number of the place in the program: for reports */
     uint32_t local;  /* dense in this launch on this worker: for counting */
     uint32_t bytes;
     Space space;
     bool write;
 };
 
-/* One execution of one instruction by a warp: who took part, and what each lane touched. */
+/* A request is one execution of one instruction by a warp: who took part, and what each lane
+ * touched. */
 struct Request {
     const Place &place;
     uint32_t lanes;
@@ -170,35 +175,37 @@ struct Request {
     Request(const Place &place, uint32_t lanes) : place(place), lanes(lanes) {}
 };
 
-/* Executions of an instruction by one lane, at addresses one `step` apart, as in a loop. */
+/* A run is several executions of an instruction by one lane, at addresses one `step` apart, as in a
+ * loop. */
 struct Run {
-    uintptr_t next; /* where one more would be part of it; 1 where none can */
+    uintptr_t next; /* the address that would continue it; 1 where none can */
     uintptr_t step;
     size_t count;
 };
 
-/* The executions of an instruction since its warp last met: the k-th of all lanes, a request. */
+/* This has the executions of an instruction since its warp last met. The k-th of all lanes make a
+ * request. */
 struct alignas(64) Instruction {
     const void *where = nullptr; /* as in `place`; null before its first execution */
-    uintptr_t begin;             /* of what it last touched, where ... */
+    uintptr_t begin;             /* the beginning of what it last touched, where ... */
     size_t room;     /* ... accesses that begin less than this further on need no second look */
     uintptr_t words; /* reach->quiet */
     const uint8_t *quiet; /* the numbers of words there that are quiet now: two */
     const Reach *reach;   /* what it last touched */
     Place place;
-    uint32_t lanes = 0;  /* that have executed it, ... */
-    uint32_t broken = 0; /* ... and those with earlier runs */
-    /* of each lane the last run: see Run */
+    uint32_t lanes = 0;  /* lanes that have executed it, ... */
+    uint32_t broken = 0; /* ... and lanes with earlier runs */
+    /* Each lane has its last run: see Run. */
     uintptr_t next[warp_size], step[warp_size] = {};
     size_t count[warp_size] = {};
     std::vector<Run> earlier[warp_size];
-    std::vector<uint64_t> began; /* in a block that is traced: when the first lane made the k-th */
+    std::vector<uint64_t> began; /* if traced: when the first lane made the k-th execution */
 
     Instruction() { std::fill_n(next, warp_size, 1); }
     Run last(unsigned lane) const { return {next[lane], step[lane], count[lane]}; }
 };
 
-/* The instructions of a warp by their places; in each slot the last that was executed. */
+/* Finds the instructions of a warp by their places. Each slot has the last that was executed. */
 class Recent
 {
     static constexpr size_t slots = 256;
@@ -210,11 +217,11 @@ class Recent
         static Instruction none;
         std::fill_n(slot, slots, &none);
     }
-    /* Calls are more than 4 bytes long. */
+    /* A call is more than 4 bytes long. */
     Instruction *&at(const void *where) { return slot[number_of(where) % (4 * slots) / 4]; }
 };
 
-/* The lane's next execution, at an address that is not Run::next. */
+/* Adds the lane's next execution, at an address that is not Run::next. */
 void begin_run(uintptr_t address, Instruction &instruction, unsigned lane);
 
 inline void add_execution(uintptr_t address, Instruction &instruction, unsigned lane)
@@ -227,8 +234,8 @@ inline void add_execution(uintptr_t address, Instruction &instruction, unsigned 
 
 /* ---- one worker ---- */
 
-/* Of each object the first publications: how many a thread knows that looked at it. A map, but of
- * few, and mostly none. */
+/* For each object, this is how many of its first publications a thread knows that looked at it. It
+ * is a map, but of few objects, and mostly of none. */
 struct Seen : std::vector<std::pair<const struct SyncObject *, size_t>> {
     size_t &length(const SyncObject *object) /* 0 where it was none */
     {
@@ -239,7 +246,8 @@ struct Seen : std::vector<std::pair<const struct SyncObject *, size_t>> {
     }
 };
 
-/* What one thread made known at one moment: of each thread of its block, accesses before a time. */
+/* A publication is what one thread made known at one moment: for each thread of its block, the
+ * accesses before a time. */
 struct Publication {
     uint32_t block, thread;
     std::vector<uint32_t> known;
@@ -247,9 +255,9 @@ struct Publication {
 };
 
 /*
- * An address that threads synchronise on. Objects between blocks keep every publication, so that
- * who looked early does not know what came later; they live as long as the launch. Objects within a
- * block keep one number per thread.
+ * Threads synchronise on this address. Objects between blocks keep every publication, so that a
+ * thread that looked early does not know what came later; they live as long as the launch. Objects
+ * within a block keep one number per thread.
  */
 struct SyncObject {
     std::vector<Publication> publications;
@@ -259,8 +267,8 @@ struct SyncObject {
 };
 
 /*
- * What the barrier of a cluster makes known to those who wait there: of each block, by rank, and
- * each of its threads, accesses before a time of its own.
+ * The barrier of a cluster makes this known to those who wait there: for each block, by rank, and
+ * each of its threads, the accesses before a time.
  */
 struct ClusterKnowledge {
     std::vector<uint32_t> known[max_cluster_blocks];
@@ -268,7 +276,7 @@ struct ClusterKnowledge {
 };
 
 struct ClusterState {
-    /* at the phase that is under way; all of the phase before is part of it */
+    /* This is for the phase in progress, and includes everything from the phase before. */
     ClusterKnowledge arriving;
     ClusterKnowledge completed[2]; /* the last two phases, by parity: no thread is further behind */
 };
@@ -276,7 +284,7 @@ struct ClusterState {
 struct WarpState {
     Warp *warp;
     uint32_t full_time; /* every lane knows what every lane did before */
-    uint8_t quiet[2];   /* see Shadow: of the block, and of the warp */
+    uint8_t quiet[2];   /* see Shadow; one for the block, one for the warp */
     Site last_barrier;  /* __syncwarp or a barrier of the block */
     std::vector<std::unique_ptr<Instruction>> instructions; /* by Place::local */
     std::vector<uint32_t> touched; /* those with requests since the whole warp came together */
@@ -285,7 +293,8 @@ struct WarpState {
     BlockState *block() const { return warp->block->checked; }
 };
 
-/* What a thread has done and learnt. Most accesses and barriers touch only its first cache line. */
+/* This is what a thread has done and learnt. Most accesses and barriers touch only its first cache
+ * line. */
 struct alignas(64) ThreadState {
     BlockState *block;
     WarpState *warp;
@@ -313,27 +322,29 @@ struct alignas(64) ThreadState {
     Seen glimpsed = {}; /* the same, with no fence since */
 };
 
-/* An atomic or volatile operation on global memory, by which a block may learn what others did. */
+/* A look is an atomic or volatile operation on global memory, by which a block may learn what
+ * others did. */
 struct Look {
     const void *address; /* null for none */
     uint32_t place;
 };
 
-/* Two accesses that nothing orders, and what the second block last looked at: see other_look. */
+/* A race is two accesses that nothing orders, and what the second block last looked at: see
+ * other_look. */
 struct Race {
     uintptr_t address;
     Stamp first, second;
     Look look;
 };
 
-/* A write over another thread's: a race unless it turns out to store what was there already. */
+/* An overwrite is a write over another thread's: a race unless it stores what was there already. */
 struct Overwrite {
     Race race;
     unsigned bytes;
     uint32_t before;
 };
 
-/* An access that has to be reported. */
+/* A touch is an access that has to be reported. */
 struct Touch {
     uintptr_t address;
     unsigned bytes;
@@ -342,8 +353,8 @@ struct Touch {
 };
 
 /*
- * The first read of shared memory that no thread had written, until the next barrier: another
- * thread may turn out to write it, and then it is a race.
+ * This is the first read of shared memory that no thread had written, until the next barrier. If
+ * another thread writes it, then it is a race.
  */
 struct Uninitialised {
     ThreadState *thread; /* null when there is none */
@@ -351,29 +362,29 @@ struct Uninitialised {
 };
 
 /*
- * A plain read of a word that others change by atomic operations. When the same thread goes on to a
- * compare-and-swap there, the read was a guess, which that operation confirms: no race.
+ * A guess is a plain read of a word that others change by atomic operations. When the same thread
+ * goes on to a compare-and-swap there, that operation confirms the guess, and there is no race.
  */
 struct Guess {
-    Race race;            /* of the read with another access */
+    Race race;            /* between the read and another access */
     bool noted_by_reader; /* not only by a writer that found the read */
 };
 
-/* What a worker knows about its block. */
+/* A worker knows this about its block. */
 struct BlockHistory {
     Block *block;
     LaunchState *launch;
     uint32_t number;         /* as in Stamp::block */
     uint32_t now = 1;        /* synchronisations so far */
-    uint32_t full_time = 1;  /* each thread of the block knows what all did before */
-    uint32_t clean_full = 0; /* and all of it before this was fenced */
+    uint32_t full_time = 1;  /* each thread of the block knows what all did before this */
+    uint32_t clean_full = 0; /* and everything before this was fenced */
     bool partial = false;    /* some ThreadState::known is in use */
     Seen seen = {};
     std::vector<uint32_t> grid_known = {};           /* grid_time when it last left grid.sync() */
     std::map<const void *, SyncObject> objects = {}; /* in shared memory, or of the runtime */
     uint32_t cluster_phase = 0;                      /* as in ThreadState: known to all */
-    /* The last access of each thread of the cluster's other blocks to this one's shared memory, by
-     * block and thread. */
+    /* This is the last access of each thread of the cluster's other blocks to this block's shared
+     * memory, by block and thread. */
     std::map<std::pair<uint32_t, unsigned>, Stamp> visits = {};
     std::vector<uint32_t> proxy_fenced = {}; /* per thread: accesses before it are fenced */
 
@@ -381,19 +392,19 @@ struct BlockHistory {
     Look looks[2] = {};                     /* the last two at different addresses */
     Site last_barrier = {nullptr, 0};       /* its file is null before the first */
     std::unique_lock<std::mutex> held = {}; /* while the running thread makes an atomic operation */
-    std::vector<Overwrite> overwrites = {}; /* by one thread, not yet settled */
+    std::vector<Overwrite> overwrites = {}; /* made by one thread, not yet settled */
 
-    struct counters counted = {};       /* in this block */
+    struct counters counted = {};       /* what was counted in this block */
     struct BlockTrace *trace = nullptr; /* null unless it is traced */
 };
 
-/* The same with what is kept for the worker's next block. */
+/* This adds what is kept for the worker's next block. */
 struct BlockState : BlockHistory {
     ThreadState thread[max_block_threads];
     WarpState warp[max_warps];
 
-    /* The worker's thread-local storage: static shared memory lies before and behind the dynamic,
-     * which ends where the launch said. */
+    /* This is the worker's thread-local storage: static shared memory lies before and behind the
+     * dynamic, which ends where the launch said. */
     Shadow shared;
     Reach static_before, dynamic, static_behind;
     uint8_t moments; /* the last number given to some WarpState::quiet */
@@ -412,21 +423,22 @@ struct LaunchState {
     std::atomic<bool> fenced{false}; /* a thread executed a fence: publications are possible */
     std::atomic<bool> published{false};
     std::vector<uint32_t> grid_time = {}; /* cooperative: when blocks last came to grid.sync() */
-    std::mutex lock = {};                 /* of all below */
+    std::mutex lock = {};                 /* guards everything below */
     std::map<const void *, SyncObject> objects = {}; /* in global memory */
-    /* not yet confirmed, by the reader's block, its thread, and the word's address */
+    /* These are not yet confirmed. The key is the reader's block, its thread, and the word's
+     * address. */
     std::map<std::tuple<uint32_t, unsigned, uintptr_t>, Guess> guesses = {};
     std::atomic<bool> guessed{false};                        /* there have been some */
-    bool passes_races = false, passes_uninitialised = false; /* as SIMT_IGNORE asks */
+    bool passes_races = false, passes_uninitialised = false; /* what SIMT_IGNORE asks for */
     unsigned long long passed = 0;
     std::string first_passed = {};
-    /* by the kernel: other threads may be looking at their shadows */
+    /* The kernel freed these, but other threads may still be looking at their shadows. */
     std::vector<Region *> freed = {};
     struct counters counted = {};
     struct LaunchTrace *trace = nullptr; /* null unless a trace is written */
 };
 
-/* What an access leaves behind. */
+/* Returns the stamp that an access leaves behind. */
 inline Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
 {
     const uint32_t who =
@@ -434,7 +446,7 @@ inline Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &pla
     return Stamp{thread->block->number, who, thread->time};
 }
 
-/* The running thread's; null outside kernels. */
+/* Returns the running thread's state; null outside kernels. */
 inline ThreadState *current_thread_state()
 {
     return current_thread ? current_thread->checked : nullptr;
@@ -442,20 +454,24 @@ inline ThreadState *current_thread_state()
 
 /* ---- access.cpp: whose memory is an address, and may the kernel touch it there ---- */
 
-/* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
+/* Handles one access of at most 16 bytes by kernel or host code. It does not return if the access
+ * is not allowed. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
-void look_at_next(ThreadState *thread); /* its next access, whatever it is, needs a second look */
-/* What the block last looked at by an atomic or volatile operation, other than the word itself. */
+void look_at_next(ThreadState *thread); /* its next access needs a second look */
+/* Returns what the block last looked at by an atomic or volatile operation, other than the word
+ * itself. */
 Look other_look(const BlockState *block, uintptr_t address);
-/* Any number of bytes, as as many accesses as the hardware would need. */
+/* Handles any number of bytes, with as many accesses as the hardware would need. */
 void on_range(const void *address, size_t bytes, unsigned kind, const void *where);
 int cluster_rank_of(const BlockState *block, uint32_t number); /* -1: not of its cluster */
 /* The running thread stores in the shared memory of `home`, or uses an mbarrier there. */
 void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
                       const void *where);
-/* Before the last thread returns: no thread that could come later may have visited. */
+/* Settles visits before the last thread returns: no thread that could still come may have
+ * visited. */
 void settle_visits(BlockState *block);
-/* The same place in the calling worker's own shared memory; and whose of its cluster it is. */
+/* Returns the same place in the calling worker's own shared memory, and which block of its cluster
+ * owns it. */
 uintptr_t own_place(uintptr_t address, const BlockState **home);
 
 /* ---- count.cpp: requests, sectors, wavefronts ---- */
@@ -463,36 +479,37 @@ uintptr_t own_place(uintptr_t address, const BlockState **home);
 /* `bytes` is a power of two up to 16. */
 const Place &find_place(BlockState *block, const void *where, Space space, bool write,
                         unsigned bytes);
-/* `reach`: where the next accesses by the same instruction need no second look. */
+/* `reach` is where the next accesses by the same instruction need no second look. */
 void count_access(ThreadState *thread, const Place &place, uintptr_t address, const Reach &reach);
 void close_round(WarpState *warp); /* the whole warp came together */
-/* So many requests by `lanes` lanes in all, which move `bytes` in all. */
+/* Counts this many requests by `lanes` lanes in all, which move `bytes` in all. */
 void count_requests(struct counters &counted, Space space, bool write, size_t lanes,
                     size_t requests, size_t bytes, const Moved &moved);
 void add_counters(struct counters *sum, const struct counters &part);
 
 /* ---- shadow.cpp: who touched each word last: races, reads of memory never written ---- */
 
-/* A plain access within the reach of an instruction that the warp has come to since it last came
- * together: it is counted, too. */
+/* Handles a plain access within the reach of an instruction that the warp has executed since it
+ * last met. It is counted, too. */
 template <unsigned bytes, AccessKind kind>
 void on_known_access(uintptr_t address, Instruction &instruction, ThreadState *thread);
-/* `home` is whose shared memory it is, or null. False for threadIdx and its like. */
+/* `home` is the block that owns the shared memory, or null. Returns false for threadIdx and its
+ * like. */
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
                    unsigned bytes, unsigned kind, const Place &place);
 void settle_overwrites(BlockState *block);    /* before the running thread does anything else */
 void settle_uninitialised(BlockState *block); /* at a barrier and at the block's end */
-/* The thread has compared and swapped there. */
+/* The thread has made a compare-and-swap there. */
 void confirm_guesses(const ThreadState *thread, uintptr_t address, size_t bytes);
-/* What no compare-and-swap has confirmed is a race: in shared memory at the end of the block, in
- * global memory at the end of the launch, when `block` is null. */
+/* A guess that no compare-and-swap has confirmed is a race: in shared memory at the end of the
+ * block, in global memory at the end of the launch, when `block` is null. */
 void settle_guesses(LaunchState *launch, const BlockState *block);
 
 /* ---- order.cpp: which accesses are ordered before which ---- */
 
-/* Gives all of the block numbers that no word of its shared memory has as its `quiet`. */
+/* Gives the whole block numbers that no word of its shared memory has as its `quiet`. */
 void begin_moment(BlockState *block);
-/* `known`: of each thread of the stamp's block, accesses before a time. */
+/* `known` has for each thread of the stamp's block the accesses before a time. */
 inline bool covers(const std::vector<uint32_t> &known, const Stamp &stamp)
 {
     return stamp.thread() < known.size() && stamp.time < known[stamp.thread()];
@@ -502,19 +519,19 @@ bool would_be_ordered_by_fence(const Stamp &earlier, const ThreadState *thread);
 void order_barrier(BlockState *block);
 void order_warp(WarpState *warp, uint32_t lanes);
 void order_fence(ThreadState *thread);
-/* An atomic or volatile access, before it is made: it may publish what a fence covered. What it
- * sees of others' publications is settled when the thread next does anything (order_look). */
+/* Comes before an atomic or volatile access, which may publish what a fence covered. What it sees
+ * of others' publications is settled when the thread next does anything (order_look). */
 void order_atomic(ThreadState *thread, const void *address, bool global, bool writes);
 void order_look(ThreadState *thread);
 void order_release(ThreadState *thread, const void *object, const Block &home);
 void order_proxy_fence(ThreadState *thread);
 void order_acquire(ThreadState *thread, const void *object);
-/* How often the barrier of its cluster has opened, as far as the thread knows. */
+/* Returns how often the barrier of its cluster has opened, as far as the thread knows. */
 inline uint32_t known_cluster_phase(const ThreadState *thread)
 {
     return std::max(thread->cluster_phase, thread->block->cluster_phase);
 }
-/* The barrier of the thread's cluster: it arrives (relaxed: without publishing), it goes on. */
+/* At the barrier of its cluster, the thread arrives (relaxed: without publishing), and goes on. */
 void arrive_at_cluster(ThreadState *thread, bool relaxed);
 void leave_cluster_barrier(ThreadState *thread);
 
@@ -523,7 +540,8 @@ void leave_cluster_barrier(ThreadState *thread);
 uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
 std::string source_line(const void *where); /* "tiled.cu:33"; "" without debug information */
-/* A part of the program, or of a library that it is linked with; the program's come first. */
+/* A segment is a part of the program, or of a library that it is linked with. The program's come
+ * first. */
 struct Segment {
     uintptr_t base; /* what the object's own addresses are relative to */
     uintptr_t begin, end;
@@ -541,46 +559,48 @@ void trace_block_end(BlockState *block);
 void trace_report(const char *text);
 void trace_describe(const void *begin, size_t bytes, const struct description &about);
 void trace_forget(const Region *region); /* it is freed, or no longer registered */
-/* From here on only for blocks that are traced. A new moment of the block's clock, for `warp` or
- * null. */
+/* Everything from here on is only for blocks that are traced. Begins a new moment of the block's
+ * clock, for `warp` or null. */
 uint64_t trace_time(const BlockState *block, const WarpState *warp);
 void trace_request(const WarpState *warp, const Request &request, const Moved &moved);
 /* Checker::noted() */
 void trace_note(const ThreadState *thread, const char *what, const void *object,
                 unsigned long long value, unsigned long long size, const void *where);
 void trace_round(const WarpState *warp); /* see close_round */
-/* One of the block, of a cluster or a grid; `id` of a named one, else -1. */
+/* Traces a barrier of the block, of a cluster or of a grid. `id` is that of a named barrier,
+ * otherwise -1. */
 void trace_barrier(const BlockState *block, const char *which, Site site, int id);
 void trace_meeting(const WarpState *warp, const Meeting &meeting, Site site);
 void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where);
 
 /* ---- report.cpp: the sentences ---- */
 
-/* A device pointer that the kernel was given. */
+/* An argument is a device pointer that the kernel was given. */
 struct Argument {
     uintptr_t pointer;
     std::string name;     /* "Q", or "argument 2"; empty where it would be a guess */
     size_t element_bytes; /* or 0 */
 };
 
-/* The device pointers among the launch's arguments, in the order of the kernel's parameters. */
+/* Returns the device pointers among the launch's arguments, in the order of the kernel's
+ * parameters. */
 std::vector<Argument> pointer_arguments(const LaunchState *launch);
 
 /* These two return where SIMT_IGNORE says so. A race ends the block in which the second access was
- * made, unless that is null because it may be over. */
+ * made, unless that block is null because it may be over. */
 void report_race(LaunchState *launch, BlockState *block, const Race &race);
 void report_uninitialised(const Uninitialised &found);
 void tell_what_passed(const LaunchState *launch); /* on stderr, once for each kernel */
-/* `how`: what is missing for the access to the shared memory of another block. */
+/* `how` says what is missing for the access to the shared memory of another block. */
 [[noreturn]] void report_visit(BlockState *block, const BlockState *home, const Stamp &visit,
                                const char *how);
 [[noreturn]] void report_unfenced(const ThreadState *thread, uintptr_t address, const Stamp &write,
                                   const Stamp &read);
 [[noreturn]] void report_touch(const ThreadState *thread, const Touch &touch);
-/* The text, and which thread it was. */
+/* Gives the text, and says which thread it was. */
 [[noreturn]] void blame(const ThreadState *thread, const std::string &text,
                         cudaError_t error = cudaErrorLaunchFailure);
-/* Host code's access: reported if it is one to device memory. */
+/* Reports an access by host code if it is to device memory. */
 void report_host_access(const Touch &touch);
 
 /* ---- hooks.cpp: null, except in programs with exit.cpp ---- */

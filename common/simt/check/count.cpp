@@ -1,9 +1,9 @@
 /*
- * Counters. Loads, stores and bytes are simply added up. Sectors and wavefronts belong to a warp's
- * request, and the lanes of a warp do not run side by side here: one runs until it has to wait,
- * then the next. So the lanes' accesses are matched: the k-th execution of an instruction by each
- * lane, counted from the last time that the whole warp came together, is one request. All are
- * looked at when the warp comes together again.
+ * Loads, stores and bytes are simply added up. Sectors and wavefronts belong to a warp's request,
+ * but the lanes of a warp do not run side by side here: one runs until it has to wait, then the
+ * next. So the lanes' accesses are matched: the k-th execution of an instruction by each lane,
+ * counted from the last time that the whole warp met, is one request. All requests are evaluated
+ * when the warp meets again.
  *
  * Nothing in this depends on the order in which threads or blocks run.
  */
@@ -17,7 +17,8 @@ namespace simt::check
 constexpr unsigned sector_bits = 5, line_bits = 7;
 constexpr unsigned banks = 32;
 
-/* How many different pieces of memory, of 1 << piece_bits bytes, for a request that far further. */
+/* Counts the different pieces of memory, of 1 << piece_bits bytes, for a request that is moved
+ * `further`. */
 static unsigned pieces(const Request &request, unsigned piece_bits, uintptr_t further = 0)
 {
     uintptr_t piece[warp_size];
@@ -29,10 +30,11 @@ static unsigned pieces(const Request &request, unsigned piece_bits, uintptr_t fu
     return unsigned(std::unique(piece, piece + lanes) - piece);
 }
 
-/* Passes over the banks for some lanes: as many as the fullest bank has different words. */
+/* Counts the passes over the banks for some lanes: as many as the fullest bank has different
+ * words. */
 static unsigned passes(const Request &request, uint32_t lanes, unsigned words_per_lane)
 {
-    /* Words that lie together are in banks of their own. */
+    /* Neighbouring words are in different banks. */
     uintptr_t lowest = UINTPTR_MAX, highest = 0;
     for (unsigned lane : bits(lanes)) {
         lowest = std::min(lowest, request.address[lane] / 4);
@@ -59,7 +61,7 @@ static unsigned passes(const Request &request, uint32_t lanes, unsigned words_pe
     return most;
 }
 
-/* 8 bytes per lane are moved for half a warp at a time, 16 bytes for a quarter. */
+/* With 8 bytes per lane half a warp is moved at a time, with 16 bytes a quarter. */
 static void add_wavefronts(const Request &request, Moved &moved)
 {
     const unsigned words_per_lane = std::max(request.place.bytes / 4, 1u);
@@ -72,10 +74,10 @@ static void add_wavefronts(const Request &request, Moved &moved)
         }
 }
 
-/* The sectors of so many requests, each a step further than the one before. */
+/* Counts the sectors of several requests, each one step further than the one before. */
 static unsigned long long sectors(const Request &request, size_t requests, uintptr_t step)
 {
-    /* How a request lies to the sectors comes again after so many. */
+    /* After this many requests they lie to the sectors as before. */
     constexpr uintptr_t sector = 1 << sector_bits;
     const size_t period = sector / std::gcd(sector, step);
     unsigned long long sum = 0;
@@ -99,8 +101,9 @@ void count_requests(struct counters &counted, Space space, bool write, size_t la
     }
 }
 
-/* So many requests, each a step further than the one before. Of shared memory each is like the
- * first, whose words are in other banks, but in as many: `step` is of whole words there. */
+/* Closes several requests, each one step further than the one before. In shared memory each is
+ * like the first: its words are in other banks, but in as many, because `step` is in whole words
+ * there. */
 static void close(const WarpState *warp, const Request &request, size_t requests, uintptr_t step)
 {
     BlockState *block = warp->block();
@@ -140,7 +143,7 @@ static void close_requests(const WarpState *warp, const Instruction &instruction
         return close(warp, request, usual.count, usual.step);
     struct {
         size_t run, done;
-    } cursor[warp_size] = {}; /* where each lane is in its runs */
+    } cursor[warp_size] = {}; /* each lane's position in its runs */
     const auto run_of = [&](unsigned lane) {
         const bool early =
             broken >> lane & 1 && cursor[lane].run < instruction.earlier[lane].size();
@@ -177,7 +180,7 @@ void close_round(WarpState *warp)
         Instruction &instruction = *warp->instructions[local];
         close_requests(warp, instruction);
         instruction.where = nullptr;
-        for (unsigned lane : bits(instruction.lanes)) { /* each likely keeps its step */
+        for (unsigned lane : bits(instruction.lanes)) { /* each lane probably keeps its step */
             instruction.next[lane] = 1;
             instruction.count[lane] = 0;
         }
@@ -209,7 +212,7 @@ void begin_run(uintptr_t address, Instruction &instruction, unsigned lane)
     count = 1;
 }
 
-/* In a block that is traced: the time of a request is that of the lane that was first. */
+/* In a block that is traced, the time of a request is that of the first lane. */
 static void note_time(const ThreadState *thread, Instruction &instruction)
 {
     const uint64_t now = trace_time(thread->block, thread->warp);
@@ -227,7 +230,7 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address, co
     while (warp->instructions.size() <= place.local)
         warp->instructions.push_back(std::make_unique<Instruction>());
     Instruction &instruction = *warp->instructions[place.local];
-    if (!instruction.where) { /* the warp's first execution since it last came together */
+    if (!instruction.where) { /* the warp executes it for the first time since it last met */
         instruction.where = place.where;
         instruction.place = place;
         instruction.began.clear();

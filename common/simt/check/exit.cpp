@@ -1,4 +1,4 @@
-/* What a program built by `simtcc --check` prints at its end: the reports, and what each kernel
+/* A program built by `simtcc --check` prints this at its end: the reports, and what each kernel
  * did. simtcc asks the linker for simt_print_at_exit, which pulls this file in. */
 #include "check/check.h"
 #include "host/errors.h"
@@ -30,7 +30,7 @@ static void remember_report(const char *text)
     reports.push_back(text);
 }
 
-/* "4.00", or nothing where nothing was counted. */
+/* Returns "4.00", or nothing where nothing was counted. */
 static std::string ratio(unsigned long long a, unsigned long long b)
 {
     return b ? format("%.2f", double(a) / double(b)) : "";
@@ -67,9 +67,9 @@ static void print_all()
     fprintf(stderr, "simt: %zu report%s\n", reports.size(), reports.size() == 1 ? "" : "s");
 }
 
-/* A program that ends by abort(), as after a failed assertion, or by a fault has its reports, too.
- * What comes after the handler ends it. (print_all takes no memory: a heap may be what is broken.)
- */
+/* A program that ends by abort(), as after a failed assertion, or by a fault also prints its
+ * reports. What follows the handler ends it. (print_all allocates no memory, because the heap may
+ * be broken.) */
 static void print_and_end(int number)
 {
     signal(number, SIG_DFL);

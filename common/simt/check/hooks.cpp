@@ -1,4 +1,4 @@
-/* What the runtime tells the checker (host/checker.h), and how it comes to be told. */
+/* The runtime calls the checker here (host/checker.h), and this file makes it do so. */
 #include "check/check.h"
 #include "run/cluster.h"
 
@@ -106,7 +106,7 @@ struct Hooks final : Checker {
     void block_end(Block &block) override
     {
         BlockState *state = block.checked;
-        state->held = {}; /* a signal ended the block in the middle of something */
+        state->held = {}; /* a signal ended the block while the lock was held */
         for (unsigned i = 0; i < block.warps; i++)
             close_round(&state->warp[i]);
         trace_block_end(state);
@@ -146,7 +146,7 @@ struct Hooks final : Checker {
         count_barrier(block.checked, "named_barrier", nowhere, int(id));
     }
 
-    /* The block has come together at a barrier of its own just before. */
+    /* The block has met at a barrier of its own just before. */
     void grid_arrived(Block &block) override
     {
         count_barrier(block.checked, "grid_barrier");
@@ -167,7 +167,8 @@ struct Hooks final : Checker {
         BlockState *state = warp.block->checked;
         WarpState *warp_state = &state->warp[warp.number];
         settle_overwrites(state);
-        /* By the mask: which lanes have returned by now depends on the order in which they ran. */
+        /* The mask decides, because which lanes have returned by now depends on the order in which
+         * they ran. */
         if ((meeting.mask & warp.present) == warp.present)
             close_round(warp_state);
         const Site site = warp.thread[__builtin_ctz(meeting.arrived)].site;
@@ -179,7 +180,7 @@ struct Hooks final : Checker {
         warp_state->last_barrier = site;
     }
 
-    /* The running thread, which does something else than to access memory. */
+    /* Returns the running thread, which is doing something other than access memory. */
     static ThreadState *settled_thread()
     {
         ThreadState *thread = current_thread_state();
@@ -229,7 +230,7 @@ struct Hooks final : Checker {
     {
         store_in_cluster(home.checked, number_of(address), unsigned(bytes), plain_write, where);
         noted("cluster_store", address, home.rank, bytes, where);
-        count_box(shared_space, true, bytes, 1); /* not the passes of a warp over its own banks */
+        count_box(shared_space, true, bytes, 1); /* without passes over the banks */
     }
 
     void cluster_end(Cluster &cluster) override
@@ -251,10 +252,12 @@ struct Hooks final : Checker {
             thread->block->counted.atomics++;
             noted(names[kind - atomic_read], address, 0, bytes, where);
         }
-        /* We must come to know of atomic operations in the order in which they are made, or the
-         * last block to count itself would not be the last that we know of. So from its
-         * announcement to its end an operation holds a lock, which it shares with some other
-         * addresses. */
+        /*
+         * The checker must learn of atomic operations in the order in which they are made.
+         * Otherwise the last block to count itself would not be the last that it knows of. So from
+         * its announcement to its end an operation holds a lock, which it shares with some other
+         * addresses.
+         */
         static std::mutex locks[256];
         thread->block->held = std::unique_lock<std::mutex>(locks[number_of(address) / 8 % 256]);
         on_access(address, unsigned(bytes), kind, where);
@@ -289,7 +292,7 @@ struct Hooks final : Checker {
                      number_of(pointer), no_reach);
     }
 
-    /* One instruction of one thread moves many bytes in so many sectors, or wavefronts. */
+    /* One instruction of one thread moves this many bytes in this many sectors or wavefronts. */
     static void count_box(Space space, bool writes, size_t bytes, size_t pieces)
     {
         count_requests(current_thread_state()->block->counted, space, writes, 1, 1, bytes,
@@ -329,7 +332,7 @@ struct Hooks final : Checker {
     {
         Region *region = allocation.checked;
         trace_forget(region);
-        /* every access gets its second look, which sees it */
+        /* Every access then gets its second look, which finds the fence. */
         region->end = region->begin;
         region->open.end = region->open.begin;
         shadow_forget(region->shadow, false);
@@ -366,7 +369,7 @@ struct Hooks final : Checker {
 
 } /* namespace simt::check */
 
-/* Each object that was compiled to be watched calls this before main(): the checker is armed. */
+/* Each object that was compiled to be watched calls this before main(), which arms the checker. */
 extern "C" void __tsan_init(void)
 {
     static simt::check::Hooks hooks;

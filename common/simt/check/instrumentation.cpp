@@ -1,7 +1,7 @@
 /*
- * What the compiler put into the kernels (see check/flags): a call before every access to memory,
- * under the names that GCC's thread and undefined-behaviour sanitizers use. Their libraries are not
- * linked; these functions stand in.
+ * The compiler put these calls into the kernels (see check/flags): one before every access to
+ * memory, under the names that GCC's thread and undefined-behaviour sanitizers use. Their libraries
+ * are not linked; these functions stand in for them.
  *
  * The return address tells which access it is.
  */
@@ -17,10 +17,12 @@ using namespace simt::check;
 
 /* ---- plain accesses ---- */
 
-/* Most accesses are plain reads, by an instruction that was in the same memory before, of words
- * that others have read like this since they were last written: they are only counted. For other
- * plain accesses of such an instruction the shadow is looked at, too; all others go through
- * on_access. */
+/*
+ * Most accesses are plain reads, by an instruction that was in the same memory before, of words
+ * that others have read in the same way since they were last written. They are only counted. For
+ * other plain accesses of such an instruction the shadow is checked, too. All others go through
+ * on_access.
+ */
 template <unsigned bytes, AccessKind kind>
 __attribute__((always_inline)) inline void on_plain(const void *pointer, const void *where)
 {
@@ -31,7 +33,7 @@ __attribute__((always_inline)) inline void on_plain(const void *pointer, const v
     Instruction *instruction = thread->recent->at(where);
     if (instruction->where != where || address - instruction->begin >= instruction->room)
         return on_access(pointer, bytes, kind, where);
-    /* Narrower ones lie as their types do, or another check has seen it. */
+    /* Narrower accesses are aligned as their types are, or another check has seen them. */
     if (bytes == 16 && (address % bytes != 0 || instruction->place.bytes != bytes))
         return on_access(pointer, bytes, kind, where);
     bool quiet = kind == plain_read && bytes >= 4;
@@ -74,7 +76,7 @@ extern "C" void __tsan_vptr_update(void **address, void *)
 
 /* ---- structs, memcpy and its relatives ---- */
 
-/* Of the gigabytes that host code may copy, the ends are enough to see a device pointer. */
+/* Host code may copy gigabytes; the ends are enough to notice a device pointer. */
 static void on_block_of_memory(const void *address, size_t bytes, unsigned kind, const void *where)
 {
     ThreadState *thread = current_thread_state();
@@ -122,7 +124,8 @@ extern "C" void *simt_memset(void *to, int value, size_t bytes)
 
 /* ---- atomic built-ins ---- */
 
-/* For __atomic_... and std::atomic: CUDA's own atomic functions are calls into the runtime. */
+/* These are for __atomic_... and std::atomic: CUDA's own atomic functions are calls into the
+ * runtime. */
 class AtomicBuiltIn
 {
     int order;
@@ -192,7 +195,7 @@ extern "C" void __tsan_atomic_signal_fence(int) {}
 
 /* ---- fixed-size arrays, and alignment by type ---- */
 
-/* GCC's layout for its sanitizer's library. */
+/* This is GCC's layout for its sanitizer's library. */
 struct SourceLocation {
     const char *file;
     uint32_t line, column;
@@ -200,7 +203,7 @@ struct SourceLocation {
 
 struct TypeDescriptor {
     uint16_t kind, information;
-    char name[1]; /* as long as it is, in quotes: "'float [32]'" */
+    char name[1]; /* in full length and in quotes: "'float [32]'" */
 };
 
 struct OutOfBounds {
@@ -212,7 +215,7 @@ struct TypeMismatch {
     SourceLocation location;
     const TypeDescriptor *type;
     unsigned char alignment_bits;
-    /* a load, a store, a reference that is bound for one, ...: all the same to us */
+    /* A load, a store, a reference that is bound to one, ...: all are the same here. */
     unsigned char kind;
 };
 

@@ -1,5 +1,6 @@
 /*
- * Which accesses are ordered before which: the part of CUDA's memory model that programs use.
+ * Decides which accesses are ordered before which: the part of CUDA's memory model that programs
+ * use.
  *
  * A block's time is the number of synchronisations in it so far. A thread stamps its accesses with
  * the time of its own last synchronisation. "Thread T knows what thread S did before time t" is
@@ -12,10 +13,10 @@
  *   clusters         one number per thread of each block (ClusterKnowledge)
  * Between blocks, and between warps without a barrier, knowledge travels by publication: a fence
  * followed by an atomic or volatile write, seen by an atomic or volatile read of the same address.
- * A publication carries what its thread knew at its fence, and what it had itself seen published.
- * Who sees it has glimpsed it (ThreadState::glimpsed), and knows it after a fence of its own, or
- * when its block meets at a barrier: the programming guide's own example (the last block to finish
- * adds up what all wrote) has a barrier there and no fence.
+ * A publication carries what its thread knew at its fence, and what it had itself seen published. A
+ * thread that sees it has glimpsed it (ThreadState::glimpsed). It knows it after a fence of its
+ * own, or when its block meets at a barrier: the programming guide's own example (the last block to
+ * finish adds up what all wrote) has a barrier there and no fence.
  */
 #include "check/check.h"
 #include "run/cluster.h"
@@ -23,8 +24,8 @@
 namespace simt::check
 {
 
-/* Whether a publication covers the stamp, or one that its publisher saw. `visited`: how far we
- * looked. The last ones know most. */
+/* Returns whether a publication covers the stamp, or one that its publisher saw. `visited` says how
+ * far the search has come. The last publications know most. */
 static bool seen_covers(const Seen &seen, const Stamp &stamp,
                         std::map<const SyncObject *, size_t> &visited)
 {
@@ -41,7 +42,8 @@ static bool seen_covers(const Seen &seen, const Stamp &stamp,
     return false;
 }
 
-/* What the thread knows from the barrier of its cluster; null before it knows of any phase. */
+/* Returns what the thread knows from the barrier of its cluster; null before it knows of any
+ * phase. */
 static const ClusterKnowledge *knowledge(const ThreadState *thread)
 {
     const uint32_t phase = known_cluster_phase(thread);
@@ -112,7 +114,7 @@ static void learnt(WarpState *warp)
 
 /* ---- small pieces ---- */
 
-/* The later of each. */
+/* Takes the later of each. */
 static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
 {
     if (into.size() < from.size())
@@ -127,15 +129,16 @@ static void join(Seen &into, const Seen &from)
         into.length(object) = std::max(into.length(object), length);
 }
 
-/* What the thread has glimpsed, it knows from here on. */
+/* From here on the thread knows what it has glimpsed. */
 static void confirm(ThreadState *thread)
 {
     join(thread->seen, thread->glimpsed);
     thread->glimpsed.clear();
 }
 
-/* What the thread knows about its block, one number per thread: what all did before `block_time`,
- * its warp before `warp_time`, itself before `own_time`, and what it has learnt besides. */
+/* Returns what the thread knows about its block, one number per thread: what all did before
+ * `block_time`, its warp before `warp_time`, itself before `own_time`, and what else it has
+ * learnt. */
 static std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t block_time,
                                          uint32_t warp_time, uint32_t own_time)
 {
@@ -147,7 +150,7 @@ static std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t blo
     return known;
 }
 
-/* Everything the thread knows about its block. */
+/* Returns everything that the thread knows about its block. */
 static std::vector<uint32_t> all_known(const ThreadState *thread)
 {
     std::vector<uint32_t> known =
@@ -157,14 +160,15 @@ static std::vector<uint32_t> all_known(const ThreadState *thread)
     return known;
 }
 
-/* The same as of its last fence: what it may publish. */
+/* Returns the same as of its last fence: what it may publish. */
 static std::vector<uint32_t> fenced_known(const ThreadState *thread)
 {
     return known_as_of(thread, std::max(thread->fence_full, thread->block->clean_full),
                        thread->fence_warp, thread->fence_time);
 }
 
-/* A new moment: what the thread does from now on is not covered by what it published before. */
+/* Begins a new moment: what the thread does from now on is not covered by what it published
+ * before. */
 static void step(ThreadState *thread) { thread->time = ++thread->block->now; }
 
 /* ---- barriers ---- */
@@ -197,10 +201,10 @@ void order_barrier(BlockState *block)
             thread.known.clear();
     }
     block->partial = false;
-    block->objects.clear(); /* nothing can be learned from them any more */
+    block->objects.clear(); /* nothing more can be learned from them */
 }
 
-/* The thread may publish what it did before now, and what its warp and its block did. */
+/* The thread may now publish what it did before, and what its warp and its block did. */
 static void fenced_now(ThreadState *thread)
 {
     thread->fence_time = thread->time;
@@ -228,7 +232,7 @@ void order_warp(WarpState *warp, uint32_t lanes)
     }
     const bool whole = (warp->warp->alive & ~lanes) == 0;
     if (!whole || block->partial) {
-        /* Each lane learns what each other knows. */
+        /* Each lane learns what every other lane knows. */
         std::vector<uint32_t> known;
         for (unsigned lane : bits(lanes))
             join(known, all_known(&thread[lane]));
@@ -265,7 +269,8 @@ void order_fence(ThreadState *thread)
     fenced_now(thread);
 }
 
-/* Publishes to whoever looks at the object, in whatever block. With the launch's lock held. */
+/* Publishes to all who look at the object, in whatever block. The caller holds the launch's
+ * lock. */
 static void publish(const ThreadState *thread, SyncObject &object, std::vector<uint32_t> known)
 {
     const BlockState *block = thread->block;
@@ -337,7 +342,8 @@ void order_release(ThreadState *thread, const void *object, const Block &home)
     step(thread);
 }
 
-/* Whoever's fence it was: which of them lies on the way from a write to a read is not followed. */
+/* Any thread's fence counts: the check does not follow which fence lies on the way from a write to
+ * a read. */
 void order_proxy_fence(ThreadState *thread)
 {
     join(thread->block->proxy_fenced, all_known(thread));
@@ -377,7 +383,8 @@ void arrive_at_cluster(ThreadState *thread, bool relaxed)
     if (relaxed)
         return;
     ClusterKnowledge &arriving = state->arriving;
-    /* About its own block: what it knows of others it has from earlier phases. */
+    /* The thread tells only about its own block: what it knows of others it has from earlier
+     * phases. */
     join(arriving.known[block->block->rank], all_known(thread));
     join(arriving.seen, thread->seen);
     join(arriving.seen, block->seen);

@@ -1,4 +1,5 @@
-/* The sentences: what happened, where, to which memory, and, where it is plain, what to do. */
+/* Writes the sentences: what happened, where, to which memory, and, where it is clear, what to
+ * do. */
 #include "check/check.h"
 #include "host/errors.h"
 #include "host/symbols.h"
@@ -35,7 +36,7 @@ static std::string thread_name(const LaunchState *launch, unsigned thread)
     return "thread " + triple(thread, launch->launch->block);
 }
 
-/* "kernel tiled<16>(float const*, float*), block (1,0,0), thread (3,0,0)" */
+/* Returns "kernel tiled<16>(float const*, float*), block (1,0,0), thread (3,0,0)". */
 static std::string culprit(const ThreadState *thread)
 {
     return format("kernel %s, ", kernel_name(*thread->block->launch->launch)) +
@@ -55,7 +56,7 @@ static std::string verb(unsigned kind)
     return kind < proxy_read ? what + "s" + ways[kind / 2] : "has asynchronous work " + what;
 }
 
-/* "thread (3,0,0) writes at file.cu:12" */
+/* Returns "thread (3,0,0) writes at file.cu:12". */
 static std::string deed(const LaunchState *launch, const Stamp &stamp)
 {
     return thread_name(launch, stamp.thread()) + " " + verb(stamp.kind()) + " at " + at(stamp);
@@ -76,7 +77,7 @@ static std::string access_at(const Touch &touch)
                               cudaError_t error = cudaErrorLaunchFailure)
 {
     block->held = {};
-    settle_uninitialised(block); /* what came of it is the lesser news */
+    settle_uninitialised(block); /* its consequences are less important */
     report(*block->launch->launch, error, "%s", text.c_str());
     abandon_block();
 }
@@ -86,12 +87,12 @@ void blame(const ThreadState *thread, const std::string &text, cudaError_t error
     fail(thread->block, text + " (" + culprit(thread) + ")", error);
 }
 
-/* "tile" of "tile<16>": what SIMT_IGNORE calls a kernel */
+/* Returns "tile" for "tile<16>": what SIMT_IGNORE calls a kernel. */
 static std::string bare(const std::string &name) { return name.substr(0, name.find('<')); }
 
 /* ---- which memory ---- */
 
-/* The parameter types in a demangled signature. */
+/* Returns the parameter types in a demangled signature. */
 static std::vector<std::string> parameters(const std::string &signature)
 {
     std::vector<std::string> found(1);
@@ -110,7 +111,7 @@ static std::vector<std::string> parameters(const std::string &signature)
     return {};
 }
 
-/* Of what a parameter points to; 0 where its name does not say. */
+/* Returns the size of what a parameter points to; 0 where its name does not say. */
 static size_t element_bytes(const std::string &type)
 {
     size_t bytes = 1;
@@ -153,7 +154,7 @@ std::vector<Argument> pointer_arguments(const LaunchState *launch)
     return pointers;
 }
 
-/* "Q" when that pointer of the launch leads into the allocation; "" when none does. */
+/* Returns "Q" when that pointer of the launch leads into the allocation; "" when none does. */
 static std::string argument_name(const LaunchState *launch, const Allocation &allocation)
 {
     for (const Argument &argument : pointer_arguments(launch))
@@ -168,7 +169,8 @@ static uintptr_t distance_to(const Allocation &allocation, uintptr_t address)
     return address < begin ? begin - address : address >= end ? address - end + 1 : 0;
 }
 
-/* Which allocation an address in none was meant for: the nearest that the kernel was given. */
+/* Returns the allocation that an address outside all allocations was probably meant for: the
+ * nearest that the kernel was given. */
 static const Allocation *meant_allocation(const LaunchState *launch, uintptr_t address)
 {
     const Allocation *meant = find_allocation(memory_at(address));
@@ -191,7 +193,8 @@ static std::string allocation_name(const LaunchState *launch, const Allocation &
                   argument.empty() ? "" : ", the kernel's ", argument.c_str());
 }
 
-/* A buffer with guard zones is what lies between them: the kernel's own Q, if that has a name. */
+/* A buffer with guard zones is named for what lies between them: the kernel's own Q, if that has a
+ * name. */
 static std::string buffer_name(const LaunchState *launch, const Allocation &allocation)
 {
     const Region *region = allocation.checked;
@@ -204,8 +207,8 @@ static std::string buffer_name(const LaunchState *launch, const Allocation &allo
                             : argument + " (" + bytes + ")";
 }
 
-/* Where in global memory an address lies that a kernel may touch, from where the program has its
- * pointer: guard zones are not counted. */
+/* Says where in global memory an address lies that a kernel may touch. It counts from where the
+ * program has its pointer, without guard zones. */
 static std::string global_name(const LaunchState *launch, uintptr_t address)
 {
     const Region *region = find_region(address);
@@ -239,8 +242,8 @@ static std::string shared_name(uintptr_t address)
 
 /* ---- races ---- */
 
-/* Between which lines, "folder/file.cu:12", a barrier is missing. Both accesses came after the
- * barrier `last`: if that stands between the two lines, the earlier line came second, in the next
+/* Says between which lines, "folder/file.cu:12", a barrier is missing. Both accesses came after the
+ * barrier `last`. If that stands between the two lines, the earlier line came second, in the next
  * round of a loop. */
 static std::string missing_barrier(const char *barrier, const std::string &first,
                                    const std::string &second, Site last)
@@ -271,13 +274,13 @@ static bool one_is_atomic(const Stamp &first, const Stamp &second)
     return is_atomic(first) != is_atomic(second);
 }
 
-/* `second_block`: null when it may be over. */
+/* `second_block` is null when it may be over. */
 static std::string advice_between_blocks(const LaunchState *launch, const BlockState *second_block,
                                          const Race &race)
 {
     const auto &[address, first, second, look] = race;
-    /* The second block has looked at something else, which may have told it that the first is done:
-     * that means nothing without a fence. */
+    /* The second block has looked at something else, which may have told it that the first is done.
+     * Without a fence that means nothing. */
     const std::string block = block_name(launch, first.block);
     if (second_block && would_be_ordered_by_fence(first, &second_block->thread[second.thread()]))
         return "; the operation at " + at(place_address(look.place)) + " tells it that " + block +
@@ -346,7 +349,7 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
     return text + format("; SIMT_IGNORE=race:%s lets it pass)", bare(name).c_str());
 }
 
-/* Counts a report that SIMT_IGNORE lets pass. */
+/* Counts a report that SIMT_IGNORE ignores. */
 static void let_pass(LaunchState *launch, const std::string &text)
 {
     std::lock_guard<std::mutex> hold(launch->lock);
@@ -414,7 +417,7 @@ void report_uninitialised(const Uninitialised &found)
 
 /* ---- out of bounds ---- */
 
-/* "out of bounds: writes 4 bytes at file.cu:12, 8 bytes past the end of " */
+/* Returns "out of bounds: writes 4 bytes at file.cu:12, 8 bytes past the end of ". */
 static std::string out_of_bounds(const Touch &touch, uintptr_t begin, uintptr_t end)
 {
     const uintptr_t address = touch.address;
@@ -478,7 +481,7 @@ void report_touch(const ThreadState *thread, const Touch &touch)
           cudaErrorIllegalAddress);
 }
 
-/* Said at once: the access itself is about to end the program, as it does with a GPU. */
+/* This is printed at once: the access itself is about to end the program, as it does with a GPU. */
 void report_host_access(const Touch &touch)
 {
     const Region *region = find_region(touch.address);

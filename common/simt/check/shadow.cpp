@@ -1,5 +1,5 @@
 /*
- * Shadow memory: who touched each word last. From it come races (two accesses, at least one a
+ * Shadow memory remembers who touched each word last. It finds races (two accesses, at least one a
  * write, with nothing that orders them) and reads of shared memory that the block never wrote, or
  * of global memory that was never written.
  */
@@ -43,8 +43,9 @@ void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
         shadow.plane[level] = plane;
         plane += (shadow.bytes / 4 + 1) << level;
     }
-    /* Or each small page costs two faults, as a read comes first, then a write. Not for words in
-     * parts, which are few, nor in large memory, of which a kernel may touch little. */
+    /* Otherwise each small page costs two faults, because a read comes first, then a write. This is
+     * not done for words in parts, which are few, nor for large memory, of which a kernel may touch
+     * little. */
     if (bytes <= size_t{64} << 20)
         madvise(memory,
                 size_t(reinterpret_cast<char *>(shadow.plane[1]) - static_cast<char *>(memory)),
@@ -64,7 +65,7 @@ void shadow_release(Shadow &shadow)
     shadow = Shadow();
 }
 
-/* Workers run blocks side by side, so a cell of global memory is locked while it is looked at. */
+/* Workers run blocks side by side, so a cell of global memory is locked while it is examined. */
 static inline bool try_lock(Cell &cell)
 {
     return !(__atomic_fetch_or(&cell.head, 1u, __ATOMIC_ACQUIRE) & 1);
@@ -81,15 +82,15 @@ static void unlock(Cell &cell) { __atomic_store_n(&cell.head, cell.head & ~1u, _
 
 /* ---- one access ---- */
 
-/* An access while it walks over its cells. */
+/* An access walks over its cells. */
 struct Access {
     ThreadState *thread;
     Stamp stamp;
-    const BlockState *home; /* whose shared memory it is; null for global memory */
-    /* whose stamps count, by number: the blocks of this launch, or this block ... */
+    const BlockState *home; /* the block that owns the shared memory; null for global memory */
+    /* Only these blocks' stamps count, by number: the blocks of this launch, or this block ... */
     uint32_t first_block, blocks;
     bool cluster; /* ... and the others of its cluster */
-    /* what Cell::head holds when the cell was split in this launch, or this block */
+    /* Cell::head holds this when the cell was split in this launch, or this block. */
     uint32_t split_mark;
 };
 
@@ -128,8 +129,8 @@ static bool conflicts(const Stamp &a, const Access &access)
         return false;
     if (one >= volatile_read && two >= volatile_read) {
         /*
-         * Volatile accesses are how flags are polled. But within a warp they are how code of the
-         * years before Volta relied on lanes that run in lock step, and that is a race now.
+         * Flags are polled by volatile accesses. But within a warp, code from before Volta used
+         * them to rely on lanes that run in lock step, and that is a race now.
          */
         bool both_volatile = one < atomic_read && two < atomic_read;
         return both_volatile && access.home && same_warp(a, access.stamp);
@@ -142,8 +143,8 @@ static bool precedes(const Stamp &earlier, const Access &access)
     return same_thread(earlier, access.stamp) || ordered_before(earlier, access.thread);
 }
 
-/* Keeps a read as one of the two that stand for all since the last write, but not those that are
- * over: they came before it. Whether none of the two is. */
+/* Keeps a read as one of the two that stand for all since the last write, but replaces reads that
+ * are over, because they came before it. Returns whether neither of the two is over. */
 template <class Over>
 static inline bool keep(Cell &cell, const Stamp &stamp, const Over &is_over)
 {
@@ -158,9 +159,9 @@ static inline bool keep(Cell &cell, const Stamp &stamp, const Over &is_over)
     return true;
 }
 
-/* Atomic and volatile accesses to one place come in some order, each after those that it saw. So
- * who has read the place, without a race, since the last such write is ordered after all of them:
- * the last block to count itself may set the counter back with a plain store. */
+/* Atomic and volatile accesses to one place come in some order, each after those that it saw. So a
+ * thread that has read the place, without a race, since the last such write is ordered after all of
+ * them: the last block to count itself may set the counter back with a plain store. */
 static bool has_seen_last_write(const Cell &cell, const Access &access)
 {
     for (const Stamp &other : cell.other)
@@ -171,7 +172,7 @@ static bool has_seen_last_write(const Cell &cell, const Access &access)
 
 static bool races(const Cell &cell, const Stamp &earlier, const Access &access)
 {
-    /* a copy that another block started ends in this one's name */
+    /* A copy that another block started ends in this block's name. */
     if (is_pending(earlier.kind()) && ends_pending(access.stamp.kind()))
         return false;
     if (!live(earlier, access) || !conflicts(earlier, access) || precedes(earlier, access))
@@ -180,20 +181,20 @@ static bool races(const Cell &cell, const Stamp &earlier, const Access &access)
            !has_seen_last_write(cell, access);
 }
 
-/* Looks for a conflict, then makes the access part of the cell's history. */
+/* Looks for a conflict, then adds the access to the cell's history. */
 static bool touch(Cell &cell, const Access &access, Stamp *enemy)
 {
     bool conflict = false;
     for (const Stamp *earlier : {&cell.write, &cell.other[0], &cell.other[1]})
         if (races(cell, *earlier, access)) {
-            /* A write over a write may yet be harmless; a read on one side is not. */
+            /* A write over a write may be harmless; a read on one side is not. */
             if (!conflict || enemy->kind() == plain_write)
                 *enemy = *earlier;
             conflict = true;
         }
     if (live(cell.write, access) && is_pending(cell.write.kind()) &&
         !ends_pending(access.stamp.kind())) {
-        *enemy = cell.write; /* whatever orders the two: the copy may come at any time */
+        *enemy = cell.write; /* whatever orders the two, the copy may come at any time */
         conflict = true;
     }
     if (writes(access.stamp.kind())) {
@@ -218,8 +219,9 @@ static bool is_atomic_write(const Stamp &stamp)
     return stamp.kind() == atomic_write || stamp.kind() == atomic_update;
 }
 
-/* Whether a conflict may yet turn out to be a guess: not for a thread that reads again without
- * having confirmed the last. That the writer noted the same conflict before is no second read. */
+/* Returns whether a conflict may be a guess. It is none for a thread that reads again without
+ * having confirmed its last guess. If the writer noted the same conflict before, that is not a
+ * second read. */
 static bool may_be_guess(LaunchState *launch, const Race &race)
 {
     const bool reader = race.second.kind() == plain_read && is_atomic_write(race.first);
@@ -268,7 +270,8 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
         return;
     if (enemy.kind() != plain_write || access.stamp.kind() != plain_write)
         return report_race(block->launch, block, race);
-    /* Both write. If the second stores what is there, they cannot be told apart: wait and see. */
+    /* Both write. If the second stores what is there already, they cannot be told apart, so this is
+     * settled later. */
     Overwrite overwrite = {race, bytes, 0};
     memcpy(&overwrite.before, memory_at(address), bytes);
     if (!block->overwrites.empty() && !same_thread(block->overwrites[0].race.second, access.stamp))
@@ -293,7 +296,7 @@ static void note_uninitialised(ThreadState *thread, const Touch &read)
         noted = {thread, read};
     else if (noted.thread == thread && noted.read.address == read.address &&
              noted.read.where == read.where)
-        /* a loop that may wait for something else to come of it */
+        /* A loop may wait for something else that follows from it. */
         settle_uninitialised(thread->block);
 }
 
@@ -305,8 +308,8 @@ void settle_uninitialised(BlockState *block)
 }
 
 /*
- * The part of [begin, end) that lies in one cell of `level`. Offsets count from the shadow's base.
- * Returns what went wrong instead of reporting it, because the word is locked.
+ * This is the part of [begin, end) that lies in one cell of `level`. Offsets count from the
+ * shadow's base. What went wrong is returned instead of reported, because the word is locked.
  */
 struct Outcome {
     bool uninitialised = false, conflict = false, unfenced = false;
@@ -315,7 +318,8 @@ struct Outcome {
     Stamp enemy = {};
 };
 
-/* The asynchronous proxy reads what a thread wrote by the ordinary way, with no fence since. */
+/* Returns whether the asynchronous proxy reads what a thread wrote in the ordinary way, with no
+ * fence since. */
 static bool needs_proxy_fence(const Cell &cell, const Access &access)
 {
     unsigned kind = cell.write.kind();
@@ -323,7 +327,7 @@ static bool needs_proxy_fence(const Cell &cell, const Access &access)
            kind != proxy_write_pending && !covers(access.thread->block->proxy_fenced, cell.write);
 }
 
-/* Whether the block has written some part of a cell. */
+/* Returns whether the block has written some part of a cell. */
 static bool partly_written(const Shadow &shadow, unsigned level, uintptr_t index,
                            const Access &access)
 {
@@ -334,7 +338,7 @@ static bool partly_written(const Shadow &shadow, unsigned level, uintptr_t index
     return live(cell.write, access);
 }
 
-/* The whole of a cell that is not split; `offset` from the shadow's base. */
+/* Touches the whole of a cell that is not split; `offset` counts from the shadow's base. */
 static inline void touch_whole(Cell &cell, const Shadow &shadow, uintptr_t offset, unsigned size,
                                const Access &access, Outcome *outcome)
 {
@@ -386,11 +390,11 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
         if (begin < from + size / 2 && from < end)
             visit(shadow, level + 1, 2 * index + i, begin, end, access, outcome);
     }
-    /* A word with a hole that was read whole: the hole is the padding of a struct. */
+    /* A word with a hole was read whole: the hole is the padding of a struct. */
     if (level == 0 && whole && partly_written(shadow, level, index, access))
         outcome->uninitialised = uninitialised_before;
     if (writes(access.stamp.kind()))
-        cell.write = access.stamp; /* of a part: for later launches, it is new no more */
+        cell.write = access.stamp; /* a part: for later launches it is no longer new */
     if (whole && writes(access.stamp.kind())) {
         /* The parts have one history again. */
         cell.head &= 1;
@@ -401,8 +405,9 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
 /* ---- the usual accesses ---- */
 
 /*
- * A plain access to a whole word that comes after the last write, by a thread that learns of others
- * by the barriers of its block and its warp alone. False, and nothing is done, if it is not that.
+ * Handles a plain access to a whole word that comes after the last write, by a thread that learns
+ * of others only through the barriers of its block and its warp. Otherwise does nothing and returns
+ * false.
  */
 template <bool global>
 __attribute__((always_inline)) static inline bool
@@ -425,13 +430,13 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const T
     };
     Stamp &a = cell.other[0], &b = cell.other[1];
     if ((cell.head & ~1u) == (global ? launch->number : stamp.block) << 1)
-        return false; /* split */
+        return false; /* the cell is split */
     const bool written = is_live(cell.write);
     if (!is_settled(cell.write))
         return false;
     if (write) {
         if ((!global && cell.write.block == 0) || !is_settled(a) || !is_settled(b))
-            return false; /* of shared memory that was never written: it may be no variable */
+            return false; /* shared memory that was never written: it may be no variable */
         cell.write = stamp;
         a.block = b.block = quiet = 0;
         return true;
@@ -441,7 +446,7 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const T
     const auto is_over = [=](const Stamp &other) { return !is_live(other) || precedes(other); };
     if (!keep(cell, stamp, is_over))
         return true;
-    /* Whoever writes without order conflicts with one of two blocks, warps or lanes. */
+    /* A write without order conflicts with one of two blocks, warps or lanes. */
     if (global) {
         const uint8_t now = launch->quiet[0];
         if (a.block != b.block && !written && now != never_quiet)
@@ -457,7 +462,8 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const T
 
 /* ---- entry points ---- */
 
-/* One truth per word of a worker's thread-local storage. Empty in a program without symbols. */
+/* Returns one flag per word of a worker's thread-local storage. It is empty in a program without
+ * symbols. */
 static std::vector<bool> words_of_variables()
 {
     const size_t end = size_t(worker->shared_end - worker->shared_begin);
@@ -468,7 +474,8 @@ static std::vector<bool> words_of_variables()
     return begin < end ? words : std::vector<bool>();
 }
 
-/* Past the end of a static array, in what the linker left free between variables. */
+/* Returns whether the address is past the end of a static array, in what the linker left free
+ * between variables. */
 static bool outside_variables(uintptr_t address)
 {
     static const std::vector<bool> words = words_of_variables();
@@ -476,20 +483,20 @@ static bool outside_variables(uintptr_t address)
            !words[(address - number_of(worker->shared_begin)) / 4];
 }
 
-/* Of a struct that is copied, words that no thread wrote may be padding, but not the first. */
+/* In a struct that is copied, words that no thread wrote may be padding, but not the first. */
 static bool is_padding(const ThreadState *thread, uintptr_t address)
 {
     return thread->copied_struct != 0 && address - thread->copied_struct >= 4;
 }
 
-/* Words of one access that are read before anything wrote them. Where some of several are, they may
- * be the padding of a struct. */
+/* These are words of one access that are read before anything wrote them. If only some of several
+ * are, they may be the padding of a struct. */
 struct Blank {
     unsigned words = 0;
     uintptr_t address = 0; /* the first */
 };
 
-/* The part of an access that lies in one word. */
+/* Handles the part of an access that lies in one word. */
 static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockState *home,
                                                      Shadow &shadow, uintptr_t index,
                                                      uintptr_t address, unsigned bytes,
@@ -536,7 +543,7 @@ __attribute__((always_inline)) static inline bool usual_word(Shadow &shadow, uin
     if (global)
         __builtin_prefetch(&cell + 4, 1); /* the next threads' words */
     if (global && !try_lock(cell))
-        return false; /* what has the time to wait does it again */
+        return false; /* what can wait is done again */
     const bool done = usual_access<global>(cell, shadow.quiet[index], stamp, write, thread);
     if (global)
         unlock(cell);
@@ -548,7 +555,8 @@ bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintpt
 {
     const LaunchState *launch = thread->block->launch;
     const Stamp stamp = stamp_of(thread, kind, place);
-    /* whether the times of its block and its warp say all that matters to the thread's access */
+    /* This says whether the times of its block and its warp say all that matters to the thread's
+     * access. */
     const bool usual =
         kind <= plain_write && bytes >= 4 && !thread->block->partial &&
         (home ? launch->launch->cluster_blocks == 1 : launch->quiet[0] != never_quiet);
@@ -577,7 +585,7 @@ static inline void count_known_access(ThreadState *thread, Instruction &instruct
     add_execution(address, instruction, thread->lane);
 }
 
-/* Apart, so that the usual accesses need save no registers. */
+/* The function is separate, so that the usual accesses need save no registers. */
 __attribute__((noinline)) static void known_but_unusual(ThreadState *thread,
                                                         Instruction &instruction, uintptr_t address,
                                                         unsigned bytes, AccessKind kind)
@@ -585,7 +593,7 @@ __attribute__((noinline)) static void known_but_unusual(ThreadState *thread,
     const Reach &reach = *instruction.reach;
     const Place &place = instruction.place;
     BlockState *home = place.space == global_space ? nullptr : thread->block;
-    if (address >= reach.end) /* freed since */
+    if (address >= reach.end) /* it has been freed since */
         on_access(memory_at(address), bytes, kind, place.where);
     else if (shadow_access(thread, home, *reach.shadow, address, bytes, kind, place))
         count_known_access(thread, instruction, address, kind);

@@ -1,6 +1,6 @@
 /*
- * From addresses in the code to source lines, which are looked up only when a report is written, by
- * addr2line: it comes with the compiler.
+ * Turns addresses in the code into source lines. They are looked up only when a report is written,
+ * by addr2line, which comes with the compiler.
  */
 #include "check/check.h"
 #include "host/errors.h"
@@ -17,7 +17,8 @@ namespace simt::check
 
 /* ---- places in the code ---- */
 
-/* Numbers for the places that stamps name, for all workers. Each asks once for a place. */
+/* These are numbers for the places that stamps name, for all workers. Each worker asks once for a
+ * place. */
 static std::mutex places_lock;
 static std::unordered_map<const void *, uint32_t> numbers;
 static std::vector<const void *> addresses;
@@ -66,7 +67,7 @@ bool in_read_only_data(uintptr_t address)
 
 /* ---- addr2line ---- */
 
-/* "/dir/file.cu:12 (discriminator 3)" without what the reader does not need. */
+/* Returns "/dir/file.cu:12 (discriminator 3)" without what the reader does not need. */
 static std::string shortened(std::string line)
 {
     line = line.substr(0, std::min(line.find(" (discriminator"), line.find('\n')));
@@ -81,8 +82,8 @@ static bool in_library(const std::string &line)
            line.find("/include/c++/") != std::string::npos;
 }
 
-/* Starts an addr2line that reads addresses and writes lines, as long as the program lives, at the
- * other end of the file that is returned; null where there is none. */
+/* Starts an addr2line that reads addresses and writes lines, for as long as the program lives, at
+ * the other end of the file that is returned; null where there is none. */
 static FILE *start_reader()
 {
     int ends[2];
@@ -102,9 +103,9 @@ static FILE *start_reader()
     return started ? fdopen(ends[0], "r") : nullptr;
 }
 
-/* addr2line -i prints the innermost inlined function's line first, then those that it was inlined
- * into. The first outside our headers is the kernel's. Address 0, which has no code, marks the end.
- */
+/* addr2line -i prints the line of the innermost inlined function first, then those of the functions
+ * that it was inlined into. The first line outside the backend's headers is the kernel's. Address
+ * 0, which has no code, marks the end. */
 std::string source_line(const void *where)
 {
     static std::mutex lock;

@@ -1,8 +1,8 @@
 /*
- * The trace (SIMT_TRACE): what the blocks of a launch did, one JSON object a line; README.md
+ * The trace (SIMT_TRACE) says what the blocks of a launch did, one JSON object a line; README.md
  * describes the format. A block's events are kept until it ends, sorted by its own clock, and
- * written at the end of the launch in the order of the blocks, so that a trace depends neither on
- * the number of workers nor on which was faster.
+ * written at the end of the launch in the order of the blocks. So a trace depends neither on the
+ * number of workers nor on which was faster.
  */
 #include "check/check.h"
 #include "host/errors.h"
@@ -19,20 +19,20 @@ struct Array {
     std::string name;
     bool shared;
     uintptr_t begin, end;
-    std::string type = ""; /* or not known, as the rest */
+    std::string type = ""; /* or not known; so are the others */
     size_t element_bytes = 0;
     std::vector<size_t> shape = {};
 };
 
-/* Something that lanes did other than to load or store: those of a warp that did the same at the
- * same place, once each, are one event. */
+/* A note is something that lanes did other than load or store. Lanes of a warp that did the same at
+ * the same place, once each, are one event. */
 struct Note {
     const char *what;
     const void *where;
     unsigned long long value, size;
     uint64_t time;
     uint32_t lanes;
-    uintptr_t address[warp_size]; /* all of them or none is null */
+    uintptr_t address[warp_size]; /* either all or none are null */
 };
 
 struct BlockTrace {
@@ -41,14 +41,14 @@ struct BlockTrace {
     size_t bytes = 0;
     std::multimap<uint64_t, std::string> events; /* by time */
     std::vector<Note> notes[max_warps];
-    std::deque<Array> arrays; /* those that the block has touched; addresses are its worker's */
+    std::deque<Array> arrays; /* those that the block has touched, at its worker's addresses */
 };
 
 struct LaunchTrace {
     TraceOptions options;
     unsigned long long cut; /* blocks from this one on do not fit */
-    size_t room, bytes = 0; /* what may be written, and what the blocks below need of it */
-    std::mutex lock = {};   /* of all but `options` */
+    size_t room, bytes = 0; /* what may be written, and how much of it the blocks below need */
+    std::mutex lock = {};   /* guards everything but `options` */
     std::map<unsigned long long, std::string> blocks = {};
     /* by place: what is written of them */
     std::map<std::pair<bool, uintptr_t>, std::string> arrays = {};
@@ -88,7 +88,7 @@ static std::string counters_json(const struct counters &counted)
     return text;
 }
 
-/* ,"line":"file.cu:12", or nothing where it is not known */
+/* Returns ,"line":"file.cu:12", or nothing where it is not known. */
 static std::string line_json(const std::string &line)
 {
     return line.empty() ? "" : ",\"line\":" + quoted(line);
@@ -180,7 +180,7 @@ static const Array &array_at(const BlockState *block, uintptr_t address)
     return block->trace->arrays.front();
 }
 
-/* Where it begins matters to sectors and banks only modulo 128. */
+/* For sectors and banks its begin matters only modulo 128. */
 static std::string array_json(const Array &array)
 {
     return format("{\"event\":\"array\",\"name\":%s,\"space\":\"%s\",\"begin\":%zu,\"bytes\":%zu,"
@@ -190,7 +190,8 @@ static std::string array_json(const Array &array)
            list(array.shape.data(), array.shape.size()) + "}\n";
 }
 
-/* ,"at":[["A",0,4,32]]: for lanes in order, the array, byte of the first, step, how many. */
+/* Returns ,"at":[["A",0,4,32]]: for lanes in order, the array, the byte of the first, the step, and
+ * how many. */
 static std::string places_json(const char *key, const BlockState *block, uint32_t lanes,
                                const uintptr_t *address)
 {
@@ -214,7 +215,7 @@ static std::string places_json(const char *key, const BlockState *block, uint32_
 
 /* ---- events ---- */
 
-/* An event; `warp` is null for what the block does. */
+/* Adds an event. `warp` is null for what the block does. */
 static void add(const BlockState *block, const WarpState *warp, uint64_t time,
                 const std::string &event, const std::string &rest)
 {
@@ -386,7 +387,7 @@ void trace_block_end(BlockState *block)
     }
     launch->bytes += text.size();
     launch->blocks[block->block->linear] = std::move(text);
-    while (launch->bytes > launch->room) { /* the longest row of blocks that fits, from the first */
+    while (launch->bytes > launch->room) { /* keep the first blocks that fit */
         const auto last = std::prev(launch->blocks.end());
         launch->cut = std::min(launch->cut, last->first);
         launch->bytes -= last->second.size();

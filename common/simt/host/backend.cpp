@@ -1,8 +1,8 @@
-/* common/backend.h on the CPU. */
+/* This is common/device/backend.h on the CPU. */
 #include "host/checker.h"
 #include "host/errors.h"
 #include "host/environment.h"
-#include <backend.h>
+#include "device/backend.h"
 #include <cerrno>
 #include <cstdlib>
 
@@ -28,7 +28,7 @@ const char *backend_complaint(void)
     return complaint.c_str();
 }
 
-/* A kernel whose every access is watched takes as long as the watching takes. */
+/* When every access of a kernel is watched, its time is the time of watching. */
 bool backend_has_timing(void) { return !checker->armed; }
 
 bool backend_counters(struct counters *total)

@@ -1,9 +1,9 @@
 /*
- * What the runtime tells the checker. The rooms above the host's call these functions, whether or
+ * The runtime tells the checker this. The rooms above the host's call these functions, whether or
  * not anybody listens: by default they do nothing. Kernels that were compiled to be watched
  * (check/flags) bring the checker of check/ into the program, which puts itself here before main().
  *
- * Some rules for those who add to the runtime while the checker watches kernels:
+ * Who adds to the runtime follows these rules, because the checker watches kernels:
  * - memory that a kernel touches must be its arguments, its stack, shared, device or constant
  *   memory, or read-only data;
  * - make atomic operations through atomic_access() here, out of the compiler's sight, not with
@@ -30,7 +30,7 @@ struct TensorMap;
 struct Thread;
 struct Warp;
 
-/* What the checker knows of each of them. */
+/* The checker keeps these for each of them. */
 namespace check
 {
 struct BlockState;
@@ -40,7 +40,7 @@ struct Region;
 struct ThreadState;
 } /* namespace check */
 
-/* How memory is touched; odd kinds write. */
+/* Memory is touched in these ways; odd kinds write. */
 enum AccessKind : unsigned {
     plain_read,
     plain_write,
@@ -49,16 +49,17 @@ enum AccessKind : unsigned {
     atomic_read,
     atomic_write,      /* a store or an exchange */
     atomic_update = 7, /* reads and writes */
-    /* From here on asynchronous work: bounds and order are checked, nothing is counted. Pending is
-     * a write from its start until it is made; no thread may touch what it writes in between. */
+    /* From here on the work is asynchronous: bounds and order are checked, but nothing is counted.
+     * A write is pending from its start until it is made. Meanwhile no thread may touch what it
+     * writes. */
     proxy_read, /* by the asynchronous proxy: an operand of wgmma, the source of a TMA store */
     proxy_write,
     proxy_write_pending = 11,
-    copy_write = 13, /* of cp.async, which is not of the asynchronous proxy */
+    copy_write = 13, /* of cp.async, which does not belong to the asynchronous proxy */
     copy_pending = 15
 };
 
-/* A copy of a box between global and shared memory, by one instruction of one thread. */
+/* One instruction of one thread copies a box between global and shared memory. */
 struct BoxCopy {
     bool load; /* from global memory */
     const TensorMap *map;
@@ -66,15 +67,15 @@ struct BoxCopy {
     const void *shared;
     size_t bytes, sectors; /* in global memory: less than a box at the edge of an array */
     size_t wavefronts;
-    unsigned ranks; /* of a multicast: bit r says that block r of the cluster gets it; else 0 */
+    unsigned ranks; /* multicast: bit r is set when block r of the cluster gets it; else 0 */
 };
 
 /* clang-format off */
 struct Checker {
     /*
-     * Whether anybody listens. Then lanes that returned are missed at a barrier that other lanes of
-     * their warp reach, and in a warp operation that names them: since Volta the hardware lets both
-     * pass, and so does the fast build. Whole warps that returned are never missed.
+     * Says whether anybody listens. If so, lanes that returned are missed at a barrier that other
+     * lanes of their warp reach, and in a warp operation that names them: since Volta the hardware
+     * lets both pass, and so does the fast build. Whole warps that returned are never missed.
      */
     bool armed = false;
 
@@ -86,21 +87,25 @@ struct Checker {
 
     /* All threads of the block passed __syncthreads (or its count, and, or forms). */
     virtual void barrier_completed(Block &) {}
-    /* The same of a named barrier. released() and acquired() tell who is ordered with whom. */
+    /* A named barrier has been completed. released() and acquired() tell who is ordered with
+     * whom. */
     virtual void named_barrier_completed(Block &, unsigned /* id */) {}
     /*
      * The running thread publishes what it and those it synchronised with did so far (released), or
-     * sees what others published on the same object (acquired): an address that stands for a named
-     * barrier, an mbarrier, or whatever else orders memory. `home` is the block that waits there.
+     * sees what others published on the same object (acquired). The object is an address that
+     * stands for a named barrier, an mbarrier, or whatever else orders memory. `home` is the block
+     * that waits there.
      */
     virtual void released(const void *, const Block & /* home */) {}
     virtual void acquired(const void *) {}
     virtual void warp_met(Warp &, const Meeting &) {} /* all lanes that it waits for are there */
-    /* Once per block: all its threads came to grid.sync(), and, when all blocks had, it leaves. */
+    /* Once per block, all its threads have arrived at grid.sync(); and, when all blocks have, it
+     * leaves. */
     virtual void grid_arrived(Block &) {}
     virtual void grid_synchronised(Block &) {}
 
-    /* The running thread arrives at the barrier of its cluster; relaxed: without publishing. */
+    /* The running thread arrives at the barrier of its cluster. Relaxed means without
+     * publishing. */
     virtual void cluster_arrived(bool /* relaxed */) {}
     virtual void cluster_barrier_completed(Cluster &) {} /* it opens: once for the cluster */
     virtual void cluster_waited() {}                     /* the running thread goes on after it */
@@ -108,25 +113,25 @@ struct Checker {
     virtual void cluster_store(Block &, const void *, size_t, const void * /* where */) {}
     virtual void cluster_end(Cluster &) {}
 
-    /* The running thread's next atomic operation. No other on the same address comes between this
-     * call and the next. `where` is an address in the kernel's code. Of host code's (cuda::atomic,
-     * std::atomic) and its fences nothing is kept. */
+    /* Announces the running thread's next atomic operation. No other on the same address comes
+     * between this call and the next. `where` is an address in the kernel's code. Nothing is kept
+     * of host code's operations (cuda::atomic, std::atomic) and fences. */
     virtual void atomic_access(const void *, size_t, AccessKind, const void * /* where */) {}
     virtual void atomic_done() {}
-    /* It was a compare-and-swap: had a plain read of the same place seen an old value, this would
-     * have noticed. */
+    /* The operation was a compare-and-swap. If a plain read of the same place had seen an old
+     * value, it would have noticed. */
     virtual void compared(const void *, size_t) {}
     virtual void thread_fence() {} /* __threadfence_block, __threadfence, __threadfence_system */
     virtual void proxy_fence() {}  /* fence.proxy.async: that proxy sees what the running thread knows of */
-    /* Memory that a runtime function touches in the running thread's name. `home`: the block of the
+    /* A runtime function touches memory in the running thread's name. `home` is the block of the
      * cluster in whose shared memory it lies, if that is not the running one; it has not ended. */
     virtual void access(const void *, size_t, AccessKind, const void * /* where */, const Block * /* home */ = nullptr) {}
     /* An access of up to 16 bytes to shared memory is counted, together with the other lanes'. */
     virtual void counted(const void *, size_t, bool /* writes */, const void * /* where */) {}
     /* A copy starts. It is counted as one load of one memory and one store to the other. */
     virtual void copied(const BoxCopy &, const void * /* where */) {}
-    /* For the trace: the running thread did what is no access. README.md says what object, value
-     * and size are of each; the names live as long as the program. */
+    /* For the trace: the running thread did something that is no access. README.md says what
+     * object, value and size mean for each; the names live as long as the program. */
     virtual void noted(const char *, const void * /* object */, unsigned long long /* value */,
                        unsigned long long /* size */, const void * /* where */) {}
 

@@ -1,16 +1,17 @@
-/* cudaMemcpy, cudaMemset and their relatives: all of them are done when they return, but for a
+/* cudaMemcpy, cudaMemset and their relatives are all done when they return, except a
  * cudaMemsetAsync on a stream that waits (SIMT_ORDER=overlap). */
 #include "host/environment.h"
 #include "host/errors.h"
 #include "host/memory.h"
 #include <cstring>
 
-/* the program's variables, __device__ and __constant__ ones among them */
+/* These enclose the program's variables, including __device__ and __constant__ ones. */
 extern char __data_start, _end;
 
 using namespace simt;
 
-/* Refuses a copy with `bytes` at `begin` as one side of it, if something is wrong with that. */
+/* Refuses a copy with `bytes` at `begin` as one side of it, if something is wrong with that
+ * side. */
 static cudaError_t check_side(const void *begin, size_t bytes, bool want_device, const char *call,
                               const char *role)
 {

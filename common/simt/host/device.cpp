@@ -1,4 +1,4 @@
-/* Properties, attributes and occupancy of the device that the backend pretends to be. */
+/* These are properties, attributes and occupancy of the device that the backend imitates. */
 #include "host/device.h"
 #include "host/errors.h"
 #include "host/memory.h"
@@ -84,7 +84,7 @@ static cudaError_t does_not_fit(size_t bytes, size_t offset, const char *call)
                   call, bytes, offset);
 }
 
-/* What a question with a place for its answer ends with. */
+/* A question with a place for its answer ends with this. */
 template <class T>
 static cudaError_t answer(T *place, T value)
 {
@@ -98,7 +98,7 @@ cudaError_t cudaGetDeviceCount(int *count)
 {
     if (!count)
         return done(cudaErrorInvalidValue);
-    /* as on a GPU: set and empty hides all of them */
+    /* As on a GPU, a variable that is set and empty hides all devices. */
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     *count = visible && !*visible ? 0 : 1;
     return *count > 0 ? cudaSuccess : done(cudaErrorNoDevice);

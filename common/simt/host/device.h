@@ -1,4 +1,4 @@
-/* The device that the backend pretends to be: everywhere the same, so that counts are too. */
+/* The backend imitates this device. It is everywhere the same, so that counts are too. */
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ constexpr int max_blocks_per_multiprocessor = 32;
 constexpr size_t default_dynamic_shared = 48 << 10;
 constexpr size_t max_shared_per_block = 227 << 10; /* on any architecture */
 
-/* What the architecture that SIMT_ARCH models has for blocks, in bytes. */
+/* The architecture that SIMT_ARCH models has this much for blocks, in bytes. */
 struct SharedMemory {
     size_t per_multiprocessor;
     size_t reserved_per_block; /* for the system */
@@ -24,13 +24,15 @@ struct SharedMemory {
 
 SharedMemory shared_memory();
 
-/* Static shared memory of the kernel, as far as the program's symbols tell. */
+/* Returns the kernel's static shared memory, as far as the program's symbols tell. */
 size_t static_shared_bytes(const void *kernel);
 
-/* What cudaFuncSetAttribute allowed for the kernel, or 48 KB less its static shared memory. */
+/* Returns what cudaFuncSetAttribute allowed for the kernel, or 48 KB less its static shared
+ * memory. */
 size_t dynamic_shared_limit(const void *kernel);
 
-/* Blocks of this kernel that one multiprocessor holds at a time; 0 where not even one fits. */
+/* Returns how many blocks of this kernel one multiprocessor holds at a time; 0 where not even one
+ * fits. */
 int resident_blocks(const void *kernel, unsigned threads, size_t dynamic_shared);
 
 } /* namespace simt */

@@ -12,14 +12,14 @@ using namespace simt;
 
 typedef unsigned long long Number;
 
-/* What a variable is set to; "" when it is not. */
+/* Returns what a variable is set to; "" when it is not set. */
 static std::string setting(const char *name)
 {
     const char *text = getenv(name);
     return text ? text : "";
 }
 
-/* A whole decimal number from `least` to `most`. */
+/* Parses a whole decimal number from `least` to `most`. */
 static bool parse(const std::string &text, Number least, Number most, Number *value)
 {
     const char *const end = text.data() + text.size();
@@ -27,7 +27,7 @@ static bool parse(const std::string &text, Number least, Number most, Number *va
     return result.ec == std::errc() && result.ptr == end && *value >= least && *value <= most;
 }
 
-/* Of several complaints the first is kept. */
+/* Keeps the first of several complaints. */
 static void complain(std::string *complaint, const char *name, const std::string &what)
 {
     if (complaint && complaint->empty())
@@ -35,7 +35,7 @@ static void complain(std::string *complaint, const char *name, const std::string
             format("%s is '%.100s'; it must be %s", name, setting(name).c_str(), what.c_str());
 }
 
-/* `otherwise` when the variable is not set, or to what is no such number. */
+/* Returns `otherwise` when the variable is not set, or not set to such a number. */
 static Number read_number(const char *name, Number least, Number most, Number otherwise,
                           std::string *complaint, const std::string &what = "")
 {
@@ -96,7 +96,7 @@ TraceOptions simt::read_trace(std::string *complaint)
     return options;
 }
 
-/* The entries of SIMT_IGNORE. */
+/* Returns the entries of SIMT_IGNORE. */
 static std::vector<std::string> read_ignored()
 {
     std::vector<std::string> all;

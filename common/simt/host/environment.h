@@ -1,4 +1,4 @@
-/* What the environment decides, read at every launch. */
+/* The environment decides this, and is read at every launch. */
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,14 @@
 namespace simt
 {
 
-/* Of blocks, warps and lanes; overlap: in order, but blocks of different streams are mixed. */
+/* The order is that of blocks, warps and lanes. Overlap is in order, but mixes blocks of different
+ * streams. */
 struct Order {
     enum Kind { in_order, reversed, random, overlap } kind;
     uint64_t seed;
 };
 
-/* SIMT_TRACE and its relatives. */
+/* These are SIMT_TRACE and its relatives. */
 struct TraceOptions {
     static constexpr unsigned long long all = UINT64_MAX;
     const char *file;               /* null: no trace */
@@ -29,18 +30,19 @@ struct Environment {
     TraceOptions trace;
 };
 
-/* The default where a value is bad; *complaint becomes a sentence about the first such one. */
+/* Reads the environment, with the default where a value is bad. *complaint becomes a sentence about
+ * the first such value. */
 Environment read_environment(std::string *complaint);
 Order read_order(std::string *complaint = nullptr);
 int read_architecture(std::string *complaint = nullptr); /* 75 for a T4; by default 90 */
 TraceOptions read_trace(std::string *complaint = nullptr);
 
-/* Counts a launch, or another call that prepares one. SIMT_FAIL_LAUNCH is the number of the one
- * that is refused, counted from 1 since it was set. */
+/* Counts a launch, or another call that prepares one. SIMT_FAIL_LAUNCH is the number of the launch
+ * to refuse, counted from 1 since it was set. */
 cudaError_t fail_if_injected(const char *call);
 
-/* Whether SIMT_IGNORE, a list like race:tile,uninitialised, names reports of a kind about a kernel
- * (with or without its template arguments). */
+/* Returns whether SIMT_IGNORE, a list like race:tile,uninitialised, names reports of a kind about a
+ * kernel (with or without its template arguments). */
 bool is_ignored(const std::string &kind, const std::string &kernel);
 
 } /* namespace simt */

@@ -6,7 +6,7 @@
 
 using namespace simt;
 
-/* guards everything below but `last`, which each host thread has for itself */
+/* The mutex guards everything below but `last`, which each host thread has for itself. */
 static std::mutex mutex;
 static cudaError_t failed_kernel; /* not shown yet */
 static cudaError_t sticky;
@@ -14,8 +14,8 @@ static std::string report;
 static bool noticed; /* the report, or its error */
 static __thread cudaError_t last;
 
-/* To a program that never asks, the end tells that its results are not those of its kernels. (The
- * checked build prints all its reports then.) */
+/* A program that never asks for errors is told at its end that its results are not its kernels'.
+ * (The checked build then prints all its reports.) */
 static struct simt_farewell {
     ~simt_farewell()
     {
@@ -138,7 +138,7 @@ cudaError_t cudaGetLastError(void)
 
 cudaError_t cudaPeekAtLastError(void) { return last; }
 
-/* Its name and description. */
+/* Returns its name and description. */
 static std::pair<const char *, const char *> text_of(cudaError_t error)
 {
     switch (error) {

@@ -1,4 +1,5 @@
-/* Error state: what the last call said, what a kernel did wrong, and the report on it. */
+/* The error state has what the last call returned, what a kernel did wrong, and the report on
+ * it. */
 #pragma once
 
 #include <cstdarg>
@@ -8,14 +9,17 @@
 namespace simt
 {
 
-/* Every runtime function begins with `if (cudaError_t error = standing_error()) return error;` and
+/*
+ * Every runtime function begins with `if (cudaError_t error = standing_error()) return error;` and
  * ends through done().
  *
- * A kernel that failed shows at the first call that waits for it, and from then on every call
- * returns its error, until cudaDeviceReset. A launch does not wait: it returns what has shown. */
+ * A kernel's failure shows at the first call that waits for the kernel. From then on every call
+ * returns its error, until cudaDeviceReset. A launch does not wait: it returns what has shown
+ * already.
+ */
 cudaError_t standing_error();
 cudaError_t standing_error_without_waiting();
-/* The same, or else what a call with such arguments returns. */
+/* Returns the standing error, or otherwise what a call with such arguments returns. */
 cudaError_t standing_error_or(bool arguments_are_right, cudaError_t otherwise);
 
 /* Runs launches and fills that have been put off. */
@@ -24,26 +28,27 @@ extern void (*run_waiting_launches)();
 /* Remembers an error for cudaGetLastError and passes it on. */
 cudaError_t done(cudaError_t error);
 
-/* done(), with the text for backend_report(). */
+/* Is done(), with the text for backend_report(). */
 cudaError_t refuse(cudaError_t error, const char *pattern, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* As printf writes it, of any length. */
+/* Formats as printf does, to any length. */
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 std::string format(const char *pattern, va_list arguments);
 
 /* A kernel failed: the error shows at the next call that waits, with the report. */
 void kernel_failed(cudaError_t error, const std::string &report);
-/* Whether one has, shown or not: what was to come after it on the device does not happen. */
+/* Returns whether a kernel has failed, shown or not: what should follow it on the device does not
+ * happen. */
 bool a_kernel_failed();
 
-/* What backend_report() says. Of several reports it keeps the first: that of a kernel that failed
- * until cudaDeviceReset, that of a refused call until a launch follows after it has been read, or
- * has taken its error with cudaGetLastError. */
+/* Returns what backend_report() returns. Of several reports it keeps the first. A failed kernel's
+ * report stays until cudaDeviceReset. A refused call's stays until a launch that follows after it
+ * has been read, or after cudaGetLastError has taken its error. */
 const char *last_report();
 void begin_launch();
 
-/* cudaDeviceReset. */
+/* This is for cudaDeviceReset. */
 void clear_errors();
 
 } /* namespace simt */

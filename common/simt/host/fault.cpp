@@ -1,6 +1,6 @@
 /*
- * Signals of the running program, as far as device memory and kernels cause them. Faults of host
- * code are explained where a device pointer was followed, and go on to whoever handled them before.
+ * Handles signals of the running program, as far as device memory and kernels cause them. Faults of
+ * host code are explained where a device pointer was followed, and go on to the previous handler.
  * The handler of kernels' faults never returns, so signals are not blocked meanwhile (SA_NODEFER).
  */
 #include "host/errors.h"
@@ -46,7 +46,7 @@ static void handle(int signal, siginfo_t *info, void *)
         (void)!write(STDERR_FILENO, line.data(), line.size()); /* or nothing more can be done */
     }
     sigaction(signal, &previous[signal], nullptr);
-    /* The faulting instruction runs again, and this time it is the previous handler's. */
+    /* The faulting instruction runs again, and this time the previous handler gets it. */
 }
 
 void simt::catch_faults(fault_handler *handler)

@@ -16,15 +16,15 @@
 using namespace simt;
 
 constexpr size_t alignment = 256;
-/* Large allocations begin at a multiple, so that the system may give them such pages: a kernel that
- * walks down a column touches one page after the other. */
+/* Large allocations begin at a multiple of this, so that the system may give them such pages: a
+ * kernel that walks down a column touches one page after the other. */
 constexpr size_t huge_page = size_t(2) << 20;
 constexpr size_t arena_bytes = size_t(1) << 40; /* address space only */
 
 static std::mutex mutex;
 static char *arena, *arena_end, *arena_next;
-static std::vector<Allocation *> allocations; /* all there ever were, by address */
-static std::vector<Allocation *> closable;    /* those alive that the host may not touch */
+static std::vector<Allocation *> allocations; /* all that ever existed, by address */
+static std::vector<Allocation *> closable;    /* living ones that the host may not touch */
 static unsigned openings;                     /* OpenDeviceMemory objects that exist */
 static size_t in_use;
 
@@ -76,7 +76,7 @@ const Allocation *simt::find_allocation(const void *address)
     return find_locked(address);
 }
 
-/* Whether bytes that begin in an allocation lie in it, and it is alive. */
+/* Returns whether bytes that begin in an allocation lie in it, and it is alive. */
 static bool holds(const Allocation *allocation, const void *begin, size_t bytes)
 {
     const char *p = static_cast<const char *>(begin);
@@ -88,7 +88,7 @@ bool simt::is_device_range(const void *begin, size_t bytes)
     return holds(find_allocation(begin), begin, bytes);
 }
 
-/* The pages of an allocation: where they begin, and how many bytes they are. */
+/* Returns the pages of an allocation: where they begin, and how many bytes they are. */
 static std::pair<char *, size_t> pages_of(const Allocation &allocation)
 {
     const size_t before = reinterpret_cast<uintptr_t>(allocation.begin) % page_bytes();
@@ -96,7 +96,8 @@ static std::pair<char *, size_t> pages_of(const Allocation &allocation)
 }
 
 /* New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a
- * GPU. In very large allocations only the two ends do: what is never used takes no memory. */
+ * GPU. In very large allocations only the two ends are filled, so that what is never used takes no
+ * memory. */
 static void poison(char *begin, size_t bytes)
 {
     constexpr size_t most = size_t(64) << 20;
@@ -106,7 +107,7 @@ static void poison(char *begin, size_t bytes)
 }
 
 /* Changing the protection costs a system call for each allocation, twice a launch. Programs with
- * many allocations do without. */
+ * many allocations go without. */
 constexpr size_t most_closable = 64;
 
 static void open(Allocation &allocation, bool is_open)
@@ -144,8 +145,8 @@ OpenDeviceMemory::~OpenDeviceMemory()
         open_or_close_all();
 }
 
-/* Whole pages of the arena, with one inaccessible page behind them; the data ends where they do.
- * Null when there are none. With the lock held. */
+/* Takes whole pages of the arena, with one inaccessible page behind them; the data ends where they
+ * do. Returns null when there are none. The caller holds the lock. */
 static Allocation *take_pages(size_t bytes, size_t alignment, cudaMemoryType type)
 {
     const size_t usable = rounded_up(bytes, alignment), pages = rounded_up(usable, page_bytes());
@@ -224,7 +225,7 @@ void *simt::allocate_in_kernel(size_t bytes)
     return allocation ? allocation->begin : nullptr;
 }
 
-/* Why memory at `pointer` cannot be freed; "" when it has been. */
+/* Says why memory at `pointer` cannot be freed; "" when it has been. */
 static std::string free_device(void *pointer)
 {
     std::lock_guard<std::mutex> lock(mutex);
@@ -240,7 +241,7 @@ static std::string free_device(void *pointer)
 
 bool simt::free_in_kernel(void *pointer) { return free_device(pointer).empty(); }
 
-/* delete cannot tell by its form whose memory it is. Its forms for arrays call these. */
+/* The form of delete does not tell whose memory it is. Its forms for arrays call these. */
 void operator delete(void *pointer) noexcept
 {
     if (!in_device_arena(pointer))
@@ -259,7 +260,7 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes)
     return allocate(pointer, bytes, cudaMemoryTypeDevice);
 }
 
-/* Fresh pages of a host are zero, and programs have come to count on it. */
+/* A host's fresh pages are zero, and programs have come to rely on it. */
 static cudaError_t allocate_zeroed(void **pointer, size_t bytes, cudaMemoryType type)
 {
     const cudaError_t error = allocate(pointer, bytes, type);
@@ -306,7 +307,7 @@ cudaError_t cudaFree(void *pointer)
                : refuse(cudaErrorInvalidValue, "cudaFree(%p): %s", pointer, complaint.c_str());
 }
 
-/* The program's own memory, which kernels may touch from now on. */
+/* This is the program's own memory, which kernels may touch from now on. */
 static std::vector<Allocation *> registered;
 
 static std::vector<Allocation *>::iterator find_registered(const void *pointer)

@@ -10,7 +10,7 @@
 namespace simt
 {
 
-/* memory.cpp says how they lie there. */
+/* memory.cpp says how allocations lie in the arena. */
 struct Allocation {
     char *begin;
     size_t bytes; /* as asked for */
@@ -24,33 +24,36 @@ struct Allocation {
 };
 
 bool in_device_arena(const void *address);
-/* The allocation (alive or freed) that begins last at or below `address`; null if none does. */
+/* Returns the allocation (alive or freed) that begins last at or below `address`; null if none
+ * does. */
 const Allocation *find_allocation(const void *address);
 
 size_t page_bytes();
 
-/* What cudaGetDeviceProperties and cudaMemGetInfo call the device's memory. */
+/* Returns what cudaGetDeviceProperties and cudaMemGetInfo call the device's memory. */
 size_t device_memory_bytes();
 
-/* True if [begin, begin + bytes) lies within one living allocation. */
+/* Returns whether [begin, begin + bytes) lies within one living allocation. */
 bool is_device_range(const void *begin, size_t bytes);
 
 /* While one of these exists, device memory can be touched: during launches and copies. At other
  * times only managed memory can, so that host code which follows a device pointer faults, as it
  * does on a machine with a GPU. */
 struct OpenDeviceMemory {
-    /* The allocations that hold these addresses, as far as they are device memory; null: all. */
+    /* Opens the allocations that hold these addresses, as far as they are device memory; null opens
+     * all. */
     explicit OpenDeviceMemory(const void *one = nullptr, const void *other = nullptr);
     ~OpenDeviceMemory();
     OpenDeviceMemory(const OpenDeviceMemory &) = delete;
     OpenDeviceMemory &operator=(const OpenDeviceMemory &) = delete;
 };
 
-/* For device code. Null when there is none left; false when no allocation begins there. */
+/* These are for device code. They return null when none is left, and false when no allocation
+ * begins there. */
 void *allocate_in_kernel(size_t bytes);
 bool free_in_kernel(void *pointer);
 
-/* cudaMemcpy and cudaMemset, under whatever name they are called. */
+/* These are cudaMemcpy and cudaMemset, under whatever name they are called. */
 cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, const char *call);
 cudaError_t fill(void *pointer, int value, size_t bytes, const char *call,
                  cudaStream_t stream = cudaStreamLegacy);
@@ -59,18 +62,18 @@ cudaError_t fill(void *pointer, int value, size_t bytes, const char *call,
  * Null in a program without launches. */
 extern bool (*put_off_fill)(void *pointer, int value, size_t bytes, cudaStream_t stream);
 
-/* cudaDeviceReset. */
+/* This is for cudaDeviceReset. */
 void free_all_device_memory();
 
 /* ---- fault.cpp: signals that bad addresses and bad arithmetic raise ---- */
 
-/* Is asked first. Does not return when the fault is a kernel's. */
+/* The handler is asked first. It does not return when the fault is a kernel's. */
 typedef void fault_handler(int signal, const siginfo_t *info);
 
 /* From now on host code that follows a device pointer is told so, and the handler is asked. */
 void catch_faults(fault_handler *in_kernels);
 
-/* "0x..., 12 bytes past the end of allocation 3 (400 bytes)", or what else is known. */
+/* Returns "0x..., 12 bytes past the end of allocation 3 (400 bytes)", or what else is known. */
 std::string describe_address(const void *address);
 
 } /* namespace simt */

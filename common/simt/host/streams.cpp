@@ -25,13 +25,13 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flag
     return cudaSuccess;
 }
 
-/* The default ones are no objects. */
+/* The default streams are no objects. */
 static bool is_own(cudaStream_t stream)
 {
     return stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
 }
 
-/* With an error standing no handle is looked at: the call that should have made it has failed. */
+/* While an error stands no handle is examined: the call that should have made it has failed. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     if (cudaError_t error = standing_error_or(is_own(stream), cudaErrorInvalidResourceHandle))

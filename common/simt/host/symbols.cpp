@@ -25,7 +25,7 @@ struct Symbols {
     std::map<size_t, std::pair<std::string, size_t>> by_offset;
 };
 
-/* "void tile<16>(float*)" -> "tile<16>": without parameters and result. */
+/* Turns "void tile<16>(float*)" into "tile<16>": without parameters and result. */
 static std::string bare_name(const std::string &signature)
 {
     int depth = 0;
@@ -115,13 +115,14 @@ const Function &function_at(const void *entry)
     return function;
 }
 
-/* "As" of "tile(float*)::As". */
+/* Returns "As" for "tile(float*)::As". */
 static std::string last_name(const std::string &qualified)
 {
     return qualified.substr(qualified.rfind(':') + 1);
 }
 
-/* By the kernel's plain name. Files may have different kernels of one name: then none is known. */
+/* The key is the kernel's plain name. Files may have different kernels of one name: then none is
+ * known. */
 static std::map<std::string, std::string> &parameter_lists()
 {
     static std::map<std::string, std::string> lists;

@@ -8,25 +8,26 @@
 namespace simt
 {
 
-/* A static __shared__ variable: where it lies in each worker's thread-local storage. */
+/* This is a static __shared__ variable: where it lies in each worker's thread-local storage. */
 struct SharedVariable {
     size_t offset, bytes;
 };
 
-/* What is known of a function: of one that the symbol table does not have, nothing. */
+/* This is what is known of a function. Nothing is known of one that the symbol table does not
+ * have. */
 struct Function {
     std::string symbol;
     std::string name, signature;        /* "tile<16>", "void tile<16>(float*)" */
     std::vector<SharedVariable> shared; /* those that it declares itself */
 };
 
-const Function &function_at(const void *entry); /* It stays. */
+const Function &function_at(const void *entry); /* the reference stays valid */
 
-/* Of a kernel with so many parameters; none where they are not known. */
+/* Returns the names of a kernel with so many parameters; none where they are not known. */
 std::vector<std::string> parameter_names(const std::string &kernel, size_t count);
 
-/* The last static __shared__ variable that begins at or before an offset in thread-local storage:
- * its name, "" when there is none, where it begins, how large it is. */
+/* Finds the last static __shared__ variable that begins at or before an offset in thread-local
+ * storage. Returns its name ("" when there is none), where it begins, and how large it is. */
 std::string shared_variable_before(size_t offset, size_t *begin, size_t *bytes);
 
 } /* namespace simt */

@@ -1,5 +1,5 @@
-/* Cooperative groups: blocks, grids, tiles of a warp, and the lanes that happen to be together.
- * Groups larger than a warp and smaller than a block, and clusters, are not there. */
+/* These are cooperative groups: blocks, grids, tiles of a warp, and the lanes that happen to be
+ * together. There are no groups larger than a warp and smaller than a block, and no clusters. */
 #pragma once
 
 #include <cuda_runtime.h>
@@ -31,7 +31,7 @@ class lanes
     template <class T> unsigned match_all(T value, int &all_agree, SIMT_CALL_SITE) const { return packed(__match_all_sync(mask_, value, &all_agree, site)); }
     /* clang-format on */
 
-    /* The value of the member whose rank is `from`. */
+    /* Returns the value of the member whose rank is `from`. */
 #define SIMT_SHUFFLE(name, operand, from)                                                          \
     template <class T>                                                                             \
     T name(T value, unsigned operand, SIMT_CALL_SITE) const                                        \
@@ -48,7 +48,7 @@ class lanes
     unsigned mask() const { return mask_; }
 
   private:
-    /* What `lane` gives, of any size: a shuffle moves 8 bytes. */
+    /* Returns what `lane` gives, of any size: a shuffle moves 8 bytes. */
     template <class T>
     T from_lane(T value, int lane, simt::Site site) const
     {
@@ -60,7 +60,7 @@ class lanes
         return value;
     }
 
-    /* The lane whose rank in the group is `rank`. */
+    /* Returns the lane whose rank in the group is `rank`. */
     int lane_of(unsigned rank) const
     {
         unsigned rest = mask_;
@@ -80,7 +80,7 @@ class lanes
     unsigned mask_;
 };
 
-/* The mask of the calling thread's aligned piece of `size` lanes. */
+/* Returns the mask of the calling thread's aligned piece of `size` lanes. */
 inline unsigned tile_mask(unsigned size)
 {
     return (size == 32 ? ~0u : (1u << size) - 1) << (simt_lane() & ~(size - 1));
@@ -103,7 +103,7 @@ struct thread_block {
 
 inline thread_block this_thread_block() { return thread_block(); }
 
-/* What tiles of more than a warp would need. */
+/* Tiles of more than a warp would need this. */
 template <unsigned... Sizes>
 struct block_tile_memory {
     char unused;
@@ -158,7 +158,7 @@ class thread_block_tile : public details::lanes
     static constexpr unsigned size() { return Size; }
     static constexpr unsigned num_threads() { return Size; }
 
-    /* Which of the parent's tiles this is, and how many there are. */
+    /* These return which of the parent's tiles this is, and how many there are. */
     unsigned meta_group_rank() const { return simt_thread_number() / Size % tiles; }
     unsigned meta_group_size() const { return tiles; }
 
@@ -190,7 +190,7 @@ inline coalesced_group coalesced_threads(SIMT_CALL_SITE)
     return coalesced_group(simt_activemask(site));
 }
 
-/* The members with the same label. */
+/* The members with the same label form a group. */
 template <class T>
 coalesced_group labeled_partition(const details::lanes &group, T label, SIMT_CALL_SITE)
 {

@@ -1,7 +1,10 @@
-/* <cuda.h> of the CPU backend: of the CUDA driver's interface only what describes tensor maps.
+/*
+ * <cuda.h> of the CPU backend has only the part of the CUDA driver's interface that describes
+ * tensor maps.
  *
  * A program finds cuTensorMapEncodeTiled as on a GPU: through cudaGetDriverEntryPoint, or by
- * linking (here nothing but the runtime is linked). */
+ * linking (here only the runtime is linked).
+ */
 #pragma once
 
 #include <driver_types.h>

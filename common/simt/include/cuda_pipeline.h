@@ -1,5 +1,6 @@
-/* <cuda_pipeline.h> of the CPU backend: asynchronous copies of one thread to shared memory. As on a
- * GPU, they are cp.async: done when waited for, and unfinished copies are reported. */
+/* <cuda_pipeline.h> of the CPU backend has asynchronous copies of one thread to shared memory.
+ * As on a GPU, they are cp.async: they are done when waited for, and unfinished copies are
+ * reported. */
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,5 +25,5 @@ __forceinline__ void __pipeline_memcpy_async(void *shared, const void *global, s
 
 __forceinline__ void __pipeline_commit() { ptx::cp_async_commit(); }
 
-/* All but the last `prior` commits are done. */
+/* Waits until all but the last `prior` commits are done. */
 __forceinline__ void __pipeline_wait_prior(size_t prior) { ptx::cp_async_wait(unsigned(prior)); }

@@ -1,14 +1,14 @@
-/* <cuda_runtime.h> of the CPU backend: what nvcc's header of that name declares, for programs that
- * run without a GPU. C programs get the host functions; C++ programs also get the typed forms,
- * kernel launches and the device side. */
+/* <cuda_runtime.h> of the CPU backend declares what nvcc's header of that name declares, for
+ * programs that run without a GPU. C programs get the host functions; C++ programs also get the
+ * typed forms, kernel launches and the device side. */
 #pragma once
-#define __CUDA_RUNTIME_H__ /* asked for by programs, as in driver_types.h */
+#define __CUDA_RUNTIME_H__ /* programs ask for it, as in driver_types.h */
 
 #if defined(__SANITIZE_THREAD__) && defined(__cplusplus)
 #include <stddef.h>
 /* In the checked build, memcpy and its relatives in code compiled with the kernels call functions
- * of the checker, which see what they touch: the compiler does not announce it. Before <string.h>.
- */
+ * of the checker, which see what they touch, because the compiler does not announce it. This comes
+ * before <string.h>. */
 extern "C" {
 void *memcpy(void *to, const void *from, size_t bytes) noexcept __asm__("simt_memcpy");
 void *memmove(void *to, const void *from, size_t bytes) noexcept __asm__("simt_memmove");
@@ -17,12 +17,12 @@ void *memset(void *to, int value, size_t bytes) noexcept __asm__("simt_memset");
 #endif
 
 #include <cuda_runtime_api.h>
-/* In C too, as nvcc's header has it: small functions are shared by host and device. */
+/* These are for C too, as in nvcc's header: host and device share small functions. */
 #include <simt/keywords.h>
 
 #ifdef __cplusplus
 
-/* What nvcc's header brings in by itself and programs have come to rely on. */
+/* nvcc's header includes these by itself, and programs have come to rely on them. */
 #include <assert.h>
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-/* The CUDA runtime's host functions, as far as the CPU backend has them, for C and C++. */
+/* These are the CUDA runtime's host functions, as far as the CPU backend has them, for C and
+ * C++. */
 #pragma once
 
 #include <driver_types.h>
@@ -6,7 +7,7 @@
 #define CUDART_VERSION 12000
 #define CUDART_CB
 
-/* What callers in C++ may leave out. */
+/* Callers in C++ may leave this out. */
 #ifdef __cplusplus
 #define SIMT_DEFAULT(value) = value
 extern "C" {
@@ -66,7 +67,8 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t dynamic_shared, cudaStream_t stream);
 cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t dynamic_shared, cudaStream_t stream);
 
-/* How a program finds the driver's functions: the only one is cuTensorMapEncodeTiled (cuda.h). */
+/* A program finds the driver's functions by these: the only one is cuTensorMapEncodeTiled
+ * (cuda.h). */
 cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags, enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT(0));
 cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version, unsigned long long flags, enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT(0));
 /* clang-format on */

@@ -1,4 +1,4 @@
-/* The types of the CUDA runtime's host interface, as far as the CPU backend has them. */
+/* These are the types of the CUDA runtime's host interface, as far as the CPU backend has them. */
 #pragma once
 #define __DRIVER_TYPES_H__ /* NVIDIA's helper_cuda.h asks whether this header was included */
 
@@ -23,7 +23,7 @@ typedef void (*cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status, vo
 #define cudaCpuDeviceId ((int)-1)
 #define cudaInvalidDeviceId ((int)-2)
 
-/* Flags of calls: macros as in CUDA, where programs ask #ifdef, and pass 0 for a stream. */
+/* Flags of calls are macros, as in CUDA, because programs ask #ifdef, and pass 0 for a stream. */
 #define cudaStreamDefault 0x00
 #define cudaStreamNonBlocking 0x01
 #define cudaEventDefault 0x00
@@ -71,7 +71,7 @@ enum cudaLimit { cudaLimitStackSize, cudaLimitPrintfFifoSize, cudaLimitMallocHea
 enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
 enum cudaMemoryAdvise { cudaMemAdviseSetReadMostly = 1, cudaMemAdviseUnsetReadMostly, cudaMemAdviseSetPreferredLocation,
                         cudaMemAdviseUnsetPreferredLocation, cudaMemAdviseSetAccessedBy, cudaMemAdviseUnsetAccessedBy };
-/* Where managed memory is to lie; since CUDA 13 in place of a device's number. */
+/* Since CUDA 13 this says where managed memory is to lie, in place of a device's number. */
 enum cudaMemLocationType { cudaMemLocationTypeInvalid, cudaMemLocationTypeDevice, cudaMemLocationTypeHost,
                            cudaMemLocationTypeHostNuma, cudaMemLocationTypeHostNumaCurrent };
 enum cudaComputeMode { cudaComputeModeDefault, cudaComputeModeExclusive, cudaComputeModeProhibited, cudaComputeModeExclusiveProcess };
@@ -151,7 +151,7 @@ typedef struct cudaLaunchConfig_t {
     unsigned int numAttrs;
 } cudaLaunchConfig_t;
 
-/* Graphs, textures and surfaces are not there: using one of these types says so at compile time. */
+/* There are no graphs, textures and surfaces: using one of these types says so at compile time. */
 #define SIMT_UNSUPPORTED(what)                                                                     \
     __attribute__((unavailable(what " are not supported by the CPU backend (simt)")))
 typedef SIMT_UNSUPPORTED("CUDA graphs") struct simt_graph *cudaGraph_t, *cudaGraphExec_t,

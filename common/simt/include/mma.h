@@ -1,15 +1,18 @@
-/* <mma.h> of the CPU backend: CUDA's warp matrix functions, for 16 x 16 x 16 products of halves or
- * bfloat16 with float sums.
+/*
+ * <mma.h> of the CPU backend has CUDA's warp matrix functions, for 16 x 16 x 16 products of halves
+ * or bfloat16 with float sums.
  *
- * Which element of the matrix a fragment's x[i] is, CUDA does not say; only that fragments of one
- * kind agree. Here a lane has eight elements of each. */
+ * CUDA does not say which element of the matrix a fragment's x[i] is, only that fragments of one
+ * kind agree. Here a lane has eight elements of each.
+ */
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-/* In common/simt/instructions/matrix.cpp. A fragment's elements lie as in mma_m16n8k16's A
- * (factors) and two of its D side by side (sums); by_rows: the matrix has its rows along memory. */
+/* common/simt/instructions/matrix.cpp defines these. A fragment's elements lie as in
+ * mma_m16n8k16's A (factors) and two of its D side by side (sums). by_rows: the matrix has its
+ * rows along memory. */
 namespace simt
 {
 void wmma_move(void *fragment, void *matrix, unsigned pitch, unsigned element_bytes, bool by_rows,

@@ -1,9 +1,12 @@
-/* The PTX instructions that the kernels use: the CPU backend's text of common/ptx.cuh, which
- * documents them. Those of one line are here, the others in common/simt/instructions/.
+/*
+ * These are the PTX instructions that the kernels use: the CPU backend's text of
+ * common/device/gpu/ptx.cuh, which documents them. Those of one line are here, the others in
+ * common/simt/instructions/.
  *
- * Each function checks what the hardware would silently do wrong: alignment, addresses outside of
- * shared memory, warps that do not come together, barriers that were not initialised. Asynchronous
- * instructions complete as late as the rules allow. */
+ * Each function checks what the hardware would silently do wrong: alignment, addresses outside
+ * shared memory, warps that do not meet, barriers that were not initialised. Asynchronous
+ * instructions complete as late as the rules allow.
+ */
 #ifndef COMMON_PTX_CUH
 #define COMMON_PTX_CUH
 
@@ -22,7 +25,7 @@ void multiply_fragments(float *d, const void *a, const void *b, const float *c, 
 namespace ptx
 {
 
-/* The two element types that products take. */
+/* Products take two element types. */
 template <typename T>
 constexpr bool is_bfloat16 = std::is_same_v<T, __nv_bfloat16>;
 
@@ -64,7 +67,7 @@ template <typename T = __half> __forceinline__ void mma_m16n8k16(float d[4], con
 __forceinline__ float exp2_approximate(float x) { return x < -126.0f ? 0.0f : exp2f(x); }
 __forceinline__ float multiply_unless_one(float x, float factor) { return x * factor; }
 
-/* There is nothing to order. */
+/* Here is nothing to order. */
 __forceinline__ void scheduling_border(bool) {}
 
 /* ---- barriers that count arrivals and bytes: mbarrier.cpp ---- */
@@ -122,7 +125,7 @@ template <int PENDING> __forceinline__ void tma_store_wait(void) { tma_store_wai
 
 /* ---- matrix product by a warpgroup: wgmma.cpp ---- */
 
-/* d has n / 2 elements; A is in the registers a, or, when those are null, behind its descriptor. */
+/* d has n / 2 elements. A is in the registers a or, when a is null, behind its descriptor. */
 void wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor, uint64_t b_descriptor,
            bool b_along_n, int accumulate, bool bfloat16, simt::Site site);
 void wgmma_fence(void);
@@ -136,8 +139,8 @@ template <class T, int COUNT> __forceinline__ void wgmma_hold(T (&)[COUNT]) {}
 /* clang-format on */
 
 /* The address may need more than the 18 bits that the hardware has, because here a program's shared
- * variables lie beside each other, those of all kernels. The rest goes where the hardware has
- * nothing, from bit 52 on. */
+ * variables lie side by side, for all kernels. The rest goes to bits from 52 on, where the hardware
+ * has nothing. */
 __forceinline__ uint64_t wgmma_descriptor(uint32_t address, int leading_bytes, int stride_bytes)
 {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(leading_bytes >> 4) << 16 |

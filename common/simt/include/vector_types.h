@@ -1,8 +1,10 @@
-/* dim3 and CUDA's small vectors: char1 to double4, and make_char1() to make_double4().
+/*
+ * This defines dim3 and CUDA's small vectors: char1 to double4, and make_char1() to make_double4().
  *
  * In C they are plain structs. In C++ a vector that the hardware moves with one instruction (2 or 4
  * components) is copied through one machine word of its size, so that a float4
- * load stays one load in the compiled program too. */
+ * load stays one load in the compiled program too.
+ */
 #pragma once
 
 #include <stdint.h>
@@ -11,7 +13,7 @@ typedef uint16_t __attribute__((may_alias)) simt_word2;
 typedef uint32_t __attribute__((may_alias)) simt_word4;
 typedef uint64_t __attribute__((may_alias)) simt_word8;
 typedef uint32_t __attribute__((may_alias, vector_size(16))) simt_word16;
-/* four 8-byte components, which move as two words */
+/* This has four 8-byte components, which move as two words. */
 typedef struct {
     simt_word16 half[2];
 } simt_word32;
@@ -54,8 +56,9 @@ typedef struct {
     }
 
 /* clang-format off */
-/* name1 to name4, and make_name1() to make_name4(). `two` and `four` are the sizes of two and four
- * components; vectors of 1 and 3 are aligned as their component is, and move one by one. */
+/* Defines name1 to name4, and make_name1() to make_name4(). `two` and `four` are the sizes of
+ * two and four components. Vectors of 1 and 3 are aligned as their component is, and move one by
+ * one. */
 #define SIMT_VECTORS(name, T, two, four)                                                           \
     typedef struct name##1 { T x; } name##1;                                                       \
     typedef struct name##3 { T x, y, z; } name##3;                                                 \

@@ -1,5 +1,5 @@
-/* What instructions have in common: checks, and of asynchronous work, where a block keeps it and
- * when it is carried out. */
+/* Instructions share this: checks, and, for asynchronous work, where a block keeps it and when it
+ * is carried out. */
 #include "instructions/asynchronous.h"
 #include "host/errors.h"
 #include <cstdarg>
@@ -16,7 +16,7 @@ static void report_unfinished(const Call &call, const char *missing)
            missing, kernel_name(*block.launch));
 }
 
-/* Stores that were read take effect; work that no thread waited for is reported. */
+/* Stores that were read take effect. Work that no thread waited for is reported. */
 static void finish(Block &block)
 {
     const auto report_all = [](const auto &groups, const char *wait, const char *commit) {
@@ -33,7 +33,7 @@ static void finish(Block &block)
     }
 }
 
-/* One for each OS thread, used again for its next block. */
+/* Each OS thread has one, and uses it again for its next block. */
 BlockWork &begin_block_work()
 {
     static thread_local BlockWork work;

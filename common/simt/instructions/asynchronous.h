@@ -1,7 +1,7 @@
 /*
- * Asynchronous work of a block: copies and products that are under way until a thread waits for
- * them. They are carried out as late as the rules allow, so that a missing wait shows as a wrong
- * answer or as a report, every time. INSTRUCTIONS.md has the table of when.
+ * The asynchronous work of a block is copies and products that are in flight until a thread waits
+ * for them. They are carried out as late as the rules allow, so that a missing wait shows as a
+ * wrong answer or as a report, every time. INSTRUCTIONS.md has the table of when.
  */
 #pragma once
 
@@ -17,8 +17,8 @@ namespace simt
 
 /* ---- what all instructions need ---- */
 
-/* An instruction in a kernel: its name, for reports its line, and its place in the code, which is
- * where the ptx:: function returns to that makes the Call. */
+/* A Call is an instruction in a kernel: its name, its line for reports, and its place in the code,
+ * which is where the ptx:: function that makes the Call returns to. */
 struct Call {
     const char *what;
     Site site;
@@ -33,19 +33,19 @@ struct Call {
 [[noreturn]] void fail_at(const Call &call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* For meetings of instructions that are defined for 32 lanes only. */
+/* Instructions that are defined only for 32 lanes meet with this mask. */
 constexpr unsigned whole_warp = ~0u;
 void require_whole_warp(unsigned lanes);
 
-/* The lanes of the mask meet, and that is all. */
+/* The lanes of the mask meet and do nothing else. */
 void come_together(unsigned mask, const Call &call);
 
-/* `bytes` of the block's shared memory at a shared-window address; a report when it lies elsewhere
- * or is misaligned. */
+/* Returns `bytes` of the block's shared memory at a shared-window address. Reports an address that
+ * lies elsewhere or is misaligned. */
 char *shared_place(uint32_t address, size_t bytes, size_t alignment, const Call &call);
 
-/* The same in another block of the cluster, at an address of cluster_address(): that block, which
- * has not ended, and the place there. */
+/* Returns the same in another block of the cluster, for an address of cluster_address(): that
+ * block, which has not ended, and the place there. */
 struct ClusterPlace {
     Block *home;
     char *place;
@@ -62,14 +62,14 @@ struct InGroup {
 template <class Work>
 struct Groups {
     std::vector<Work> work;    /* under way, oldest first */
-    unsigned long long closed; /* so many so far; the open one has this number */
+    unsigned long long closed; /* how many are closed; the open one has this number */
 
     void commit(const char *event, const void *where = __builtin_return_address(0))
     {
         checker->noted(event, nullptr, closed++, 0, where);
     }
 
-    /* How much of the work a wait covers that leaves `pending` groups under way. */
+    /* Returns how much of the work is covered by a wait that leaves `pending` groups in flight. */
     size_t covered(unsigned pending) const
     {
         size_t count = 0;
@@ -98,44 +98,45 @@ struct Mbarrier {
     unsigned expected;            /* arrivals that end a phase */
     unsigned missing;             /* arrivals that this phase still needs */
     long long bytes = 0;          /* announced and not yet written */
-    unsigned long long phase = 0; /* the one that is not over; its parity is phase % 2 */
+    unsigned long long phase = 0; /* the current one; its parity is phase % 2 */
     unsigned waiting = 0;         /* threads */
     bool fenced = false;
-    /* of bytes, the last one: in its name those from other blocks come */
+    /* This is the last thread that announced bytes. Bytes from other blocks come in its name. */
     Thread *announcer = nullptr;
-    /* To the checker they stand for the phases of either parity: who waits for a phase knows of
-     * arrivals in it, not of one that comes later, though it may have come by then. */
+    /* To the checker these stand for the phases of either parity: a thread that waits for a phase
+     * knows of arrivals in it, not of one that comes later, though it may have come by then. */
     char order[2] = {};
 };
 
 /* ---- TMA ---- */
 
-/* A part of an array in global memory, and its place in shared memory. */
+/* A box is a part of an array in global memory, and its place in shared memory. */
 struct Box {
-    TensorMap map; /* a copy: the kernel's own may be gone by the time */
+    TensorMap map; /* a copy, because the kernel's own may be gone by then */
     int coordinates[max_tensor_rank];
     char *shared;
 };
 
-/* Of a box, or of one word that another block stores. */
+/* This is the load of a box, or of one word that another block stores. */
 struct TensorLoad : Box {
     Call call;
     bool is_word;
     int word;
     size_t bytes;
     Mbarrier *barrier;
-    Thread *thread; /* who started it; null for one of another block */
+    Thread *thread; /* the thread that started it; null for one of another block */
 };
 
 struct TensorStore : InGroup, Box {
-    /* as they were when the store started, and must still be when it reads */
+    /* These are the bytes as they were when the store started. They must be the same when it
+     * reads. */
     std::vector<char> bytes;
 };
 
 /* ---- wgmma ---- */
 
-/* What all threads of the warpgroup must ask for alike. A is in registers, or else behind its
- * descriptor. */
+/* All threads of the warpgroup must ask for the same of this. A is in registers, or otherwise
+ * behind its descriptor. */
 struct ProductShape {
     unsigned n;
     bool registers, b_along_n, accumulate, bfloat16;
@@ -145,12 +146,13 @@ struct ProductShape {
 struct Product : ProductShape, InGroup {
     float *d;
     uint32_t a[4];
-    /* d as it was; empty where an earlier product on the same d is under way */
+    /* This is d as it was. It is empty where an earlier product on the same d is in flight. */
     std::vector<float> before;
     unsigned long long number; /* among the warpgroup's */
 };
 
-/* One product as the first thread of the warpgroup asked for it, and how many did. */
+/* This is one product as the first thread of the warpgroup asked for it, and how many threads
+ * did. */
 struct SharedProduct {
     ProductShape shape;
     unsigned threads;
@@ -161,7 +163,7 @@ struct SharedProduct {
 struct ThreadWork {
     Groups<CopyUnderWay> copies;
     Groups<TensorStore> stores;
-    size_t stores_read; /* so many of them, the oldest */
+    size_t stores_read; /* how many, from the oldest on, were read */
     Groups<Product> products;
     std::map<const float *, std::vector<float>> accumulators; /* as the last product left them */
     unsigned long long products_issued;
@@ -172,8 +174,8 @@ struct BlockWork {
     std::vector<ThreadWork> thread;
     std::unordered_map<const void *, Mbarrier> mbarriers;
     unsigned impatient;           /* threads in mbarrier_try_wait, which may be told no ... */
-    unsigned long long answers;   /* ... when no thread can go on: so often so far, */
-    unsigned timeouts;            /* and since anybody last arrived */
+    unsigned long long answers;   /* ... when no thread can go on: this often so far, */
+    unsigned timeouts;            /* and this often since anybody last arrived */
     std::deque<TensorLoad> loads; /* under way, oldest first */
     std::vector<SharedProduct> warpgroup[max_block_threads / 128]; /* its products */
     unsigned registers[max_warps];
@@ -191,22 +193,22 @@ inline BlockWork &block_work()
 
 inline ThreadWork &thread_work() { return block_work().thread[current_thread->linear]; }
 
-/* Adds to an mbarrier's phase, and ends it when nothing is missing. `bytes` may be negative: they
- * have been written. */
+/* Adds to an mbarrier's phase, and ends it when nothing is missing. Negative `bytes` have been
+ * written. */
 void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes);
 
-/* The mbarrier that was initialised at `place`, of the running block or of another one of its
- * cluster; a report when there is none. */
+/* Returns the mbarrier that was initialised at `place`, in the running block or in another one of
+ * its cluster. Reports when there is none. */
 Mbarrier &find_mbarrier(uint64_t *place, const Call &call);
 Mbarrier &find_mbarrier(const ClusterPlace &at, const Call &call);
 
-/* Lets the threads in mbarrier_try_wait go on with a no; false when there are none, or when that is
- * no use. */
+/* Lets the threads in mbarrier_try_wait go on with a no. Returns false when there are none, or when
+ * that is of no use. */
 bool answer_impatient(BlockWork &work);
 
-bool complete_tensor_load(BlockWork &work); /* that a thread waits for; false: there is none */
+bool complete_tensor_load(BlockWork &work); /* false: no thread waits for one */
 
-/* The oldest stores, which were read, take effect and are forgotten. */
+/* The oldest stores, which have been read, take effect and are forgotten. */
 void write_stores(ThreadWork &thread, size_t count);
 
 } /* namespace simt */

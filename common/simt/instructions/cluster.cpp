@@ -1,4 +1,4 @@
-/* The barrier of a cluster, and stores into the shared memory of its other blocks. */
+/* This has the barrier of a cluster, and stores into the shared memory of its other blocks. */
 #include "instructions/asynchronous.h"
 #include "host/errors.h"
 #include "run/cluster.h"
@@ -76,7 +76,7 @@ void ptx::cluster_wait(Site site)
 
 /* ---- addresses in other blocks ---- */
 
-/* What cluster_address() puts above the 28 bits of a shared-window address: the rank, counted from
+/* cluster_address() puts this above the 28 bits of a shared-window address: the rank, counted from
  * 1. */
 constexpr unsigned rank_shift = 28;
 

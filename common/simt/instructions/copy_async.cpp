@@ -1,6 +1,6 @@
 /*
- * cp.async. The global side is read when the copy starts, so that a bad address is found at its own
- * line; shared memory changes only at the wait that covers the copy.
+ * cp.async reads the global side when the copy starts, so that a bad address is found at its own
+ * line. Shared memory changes only at the wait that covers the copy.
  */
 #include "instructions/asynchronous.h"
 #include <cstring>

@@ -1,5 +1,5 @@
-/* Matrices in a warp's registers: ldmatrix, stmatrix, mma.sync, and wmma's fragments. See
- * common/ptx.cuh for layouts. */
+/* Matrices in a warp's registers are used by ldmatrix, stmatrix, mma.sync, and wmma's fragments.
+ * See common/device/gpu/ptx.cuh for layouts. */
 #include "instructions/matrix_product.h"
 #include "instructions/asynchronous.h"
 #include <mma.h>
@@ -17,7 +17,7 @@ struct MatrixMove {
     uint16_t *r; /* two elements of each of four matrices */
 };
 
-/* Transposed: two elements of a lane are neighbours in a column, not in a row. */
+/* Transposed means that two elements of a lane are neighbours in a column, not in a row. */
 template <bool to_memory, bool transposed>
 static void move_rows(void *const *slot, unsigned lanes)
 {
@@ -128,8 +128,8 @@ void simt::wmma_move(void *fragment, void *matrix, unsigned pitch, unsigned byte
                      bool to_memory, Site site)
 {
     const Call call(to_memory ? "wmma::store_matrix_sync()" : "wmma::load_matrix_sync()", site);
-    /* CUDA asks for 32 bytes everywhere. But where an array of shared memory begins is the
-     * compiler's choice, 16 bytes are enough for the hardware, and many programs count on that. */
+    /* CUDA asks for 32 bytes everywhere. But the compiler chooses where an array of shared memory
+     * begins, 16 bytes are enough for the hardware, and many programs rely on that. */
     const unsigned alignment = simt_is_shared(matrix) ? 16 : 32;
     if (reinterpret_cast<uintptr_t>(matrix) % alignment)
         fail_at(call, "the matrix begins at %p, not at a multiple of %u bytes", matrix, alignment);
@@ -140,8 +140,8 @@ void simt::wmma_move(void *fragment, void *matrix, unsigned pitch, unsigned byte
                          by_rows};
     const AccessKind kind = plain_access(to_memory);
     const unsigned lane = current_thread->lane, step = by_rows ? 2 : 1;
-    /* To the checker halves move as by ldmatrix: 16 bytes a lane, half a row (or column) of the
-     * matrix. Floats move as each lane holds them: pairs along a row, or one by one. */
+    /* To the checker halves move as by ldmatrix: each lane moves 16 bytes, half a row (or column)
+     * of the matrix. Floats move as each lane holds them: pairs along a row, or one by one. */
     if (bytes == 2)
         checker->access(move.matrix + (lane % 16 * pitch + lane / 16 * 8) * 2, 16, kind,
                         call.where);
@@ -159,8 +159,8 @@ void simt::multiply_fragments(float *d, const void *a, const void *b, const floa
     const size_t elements = cols / 2; /* of b, c and d */
     Multiplication product = {d, static_cast<const uint16_t *>(a), static_cast<const uint16_t *>(b),
                               c, bfloat16};
-    /* Registers are variables of the thread, of which nothing is reported. Where a kernel passes
-     * other memory in their place, it is memory that it reads or writes. */
+    /* Registers are variables of the thread, and nothing is reported about them. Where a kernel
+     * passes other memory in their place, it reads or writes that memory. */
     checker->access(d, elements * sizeof *d, plain_write, call.where);
     checker->access(a, fragment_elements * sizeof *product.a, plain_read, call.where);
     checker->access(b, elements * sizeof *product.b, plain_read, call.where);

@@ -1,28 +1,28 @@
-/* D += A * B in the order that matrix_product.h promises. */
+/* Computes D += A * B in the order that matrix_product.h promises. */
 #include "instructions/matrix_product.h"
 
 namespace simt
 {
 
-/* Compiled for AVX2 as well; which one is called is decided when the program starts. The results
- * are the same bits: no multiply-add is fused. */
+/* This is compiled for AVX2 as well, and the version is chosen when the program starts. The results
+ * have the same bits: no multiply-add is fused. */
 #if defined(__x86_64__) && !defined(__clang__)
 #define FOR_EACH_MACHINE __attribute__((target_clones("avx2", "default")))
 #else
 #define FOR_EACH_MACHINE
 #endif
 
-/* Eight values side by side; the compiler makes of it what the machine has. */
+/* These are eight values side by side; the compiler maps them to what the machine has. */
 typedef float Eight __attribute__((vector_size(32), aligned(4), may_alias));
 typedef uint32_t EightWords __attribute__((vector_size(32), aligned(4), may_alias));
 typedef uint16_t EightElements __attribute__((vector_size(16), aligned(2), may_alias));
 
-/* In one move, where g++ may make two of a memcpy(). */
+/* This is one move, where g++ may make two of a memcpy(). */
 static inline Eight &eight(float *at) { return *reinterpret_cast<Eight *>(at); }
 static inline const Eight &eight(const float *at) { return *reinterpret_cast<const Eight *>(at); }
 
-/* `rows` rows of `wide` * 8 columns: as many independent sums as keep an adder busy, and as
- * registers hold. */
+/* Computes `rows` rows of `wide` * 8 columns: as many independent sums as keep an adder busy, and
+ * as registers hold. */
 template <unsigned rows, unsigned wide>
 __attribute__((always_inline)) static inline void multiply_add_part(float *D, const float *A,
                                                                     const float *B, unsigned cols)
@@ -67,7 +67,8 @@ FOR_EACH_MACHINE void element_values(float *value, const uint16_t *bits, unsigne
         const EightWords wide = __builtin_convertvector(narrow, EightWords);
         EightWords float_bits = wide << 16;
         if (!bfloat16) {
-            /* 2^112: the difference of the two exponents' biases, right for subnormal halves too */
+            /* The factor is 2^112, the difference of the two exponents' biases. It is right for
+             * subnormal halves, too. */
             float_bits = (wide & 0x7fff) << 13;
             float_bits = (EightWords)((Eight)float_bits * 0x1p112f);
             float_bits |= ((wide & 0x7c00) == 0x7c00) & 0x7f800000; /* infinity, NaN */

@@ -1,6 +1,6 @@
 /*
- * mbarriers: a phase is over when as many threads have arrived as the barrier was made for and all
- * announced bytes have been written. The state is kept here; the barrier's own 8 bytes of shared
+ * An mbarrier's phase is over when as many threads have arrived as the barrier was made for and all
+ * announced bytes have been written. The state is kept here. The barrier's own 8 bytes of shared
  * memory hold a mark, so that stores over it are noticed.
  */
 #include "instructions/asynchronous.h"
@@ -12,10 +12,10 @@ using namespace simt;
 static const uint64_t mark = 0x7265697272616210;
 static const int largest_count = (1 << 20) - 1; /* of arrivals, and of announced bytes */
 
-/* To the checker an mbarrier is written once, by its initialisation; whoever uses it reads it
+/* To the checker an mbarrier is written once, by its initialisation, and each use reads it
  * atomically. */
 
-/* In shared memory, aligned: the mbarrier's place or a report. */
+/* Returns the mbarrier's place in shared memory, aligned, or reports. */
 static ClusterPlace checked_place(const uint64_t *place, const Call &call)
 {
     if (!simt_is_shared(place))
@@ -54,7 +54,7 @@ void simt::count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long byt
 
 /* ---- waiting ---- */
 
-/* What the barrier lacks, arrivals or bytes, or has too many of. */
+/* Says what the barrier lacks, arrivals or bytes, or has too many of. */
 static std::string describe(const Mbarrier &barrier)
 {
     std::string bytes;
@@ -90,8 +90,8 @@ bool ptx::mbarrier_wait(uint64_t *place, int parity, bool may_give_up, Site site
     return true;
 }
 
-/* A loop that asks without end for what no thread does would hang: after so many answers it is told
- * what it waits for. */
+/* A loop that asks without end for what no thread does would hang. After this many answers it is
+ * told what it waits for. */
 static const unsigned most_timeouts = 1000;
 
 bool simt::answer_impatient(BlockWork &work)

@@ -1,4 +1,4 @@
-/* movmatrix: a matrix is transposed within the registers of a warp. */
+/* movmatrix transposes a matrix within the registers of a warp. */
 #include "instructions/asynchronous.h"
 #include <ptx.cuh>
 

@@ -1,7 +1,7 @@
 /*
- * setmaxnreg: registers that move between the warps of a block. The block's pool is what a launch
- * can get at most: 65536 registers, shared equally, in steps of 8 per thread. Who asks for more
- * waits until others have given enough back.
+ * setmaxnreg moves registers between the warps of a block. The block's pool is the most that a
+ * launch can get: 65536 registers, shared equally, in steps of 8 per thread. A warp that asks for
+ * more waits until others have given enough back.
  */
 #include "instructions/asynchronous.h"
 #include <ptx.cuh>
@@ -23,14 +23,14 @@ void ptx::move_registers(unsigned per_thread, bool increase, Site site)
     Thread &thread = *current_thread;
     const Block &block = *thread.warp->block;
     come_together(whole_warp, call);
-    if (thread.lane == 0) { /* for the warp */
+    if (thread.lane == 0) { /* once for the warp */
         unsigned &own = work.registers[thread.warp->number];
         if (own == 0)
             own = at_launch(block);
         if (block.threads % 128)
             fail_at(call, "the block has %u threads; it must consist of warpgroups of 128",
                     block.threads);
-        const int more = int(per_thread - own) * int(warp_size); /* less than 0: given back */
+        const int more = int(per_thread - own) * int(warp_size); /* negative: given back */
         if (increase ? more < 0 : more > 0)
             fail_at(call,
                     "to %u registers per thread from %u, of which this block of %u threads began "

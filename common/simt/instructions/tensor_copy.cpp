@@ -1,4 +1,4 @@
-/* TMA: copies of boxes between global and shared memory, by an engine that takes its time. */
+/* TMA copies boxes between global and shared memory, by an engine that takes its time. */
 #include "instructions/asynchronous.h"
 #include "host/memory.h"
 #include "run/engine.h"
@@ -13,7 +13,7 @@ constexpr size_t bank_row = 128, sector = 32, chunk = 16;
 
 /* ---- boxes ---- */
 
-/* Of one row of a box, the part that lies inside of the array. */
+/* This is the part of one row of a box that lies inside the array. */
 struct BoxRow {
     size_t offset; /* in the box, in bytes and without swizzle */
     char *global;
@@ -54,7 +54,7 @@ static void load_box(const Box &box)
         memcpy(box.shared + swizzled(at, box.map.swizzle_span), bytes.data() + at, chunk);
 }
 
-/* The box as it lies in shared memory, without the swizzle. */
+/* Reads the box as it lies in shared memory, without the swizzle. */
 static std::vector<char> read_box(const Box &box)
 {
     std::vector<char> bytes(box_bytes(box.map));
@@ -80,7 +80,8 @@ static Box box_of(const CUtensorMap *encoded, int x, int y, int z, uint32_t shar
     Box box = {map_of(encoded, call), {x, y, z}, nullptr};
     if (box.map.rank != 3)
         fail_at(call, "the tensor map has rank %u, the copy 3 coordinates", box.map.rank);
-    /* The copy engine moves whole 16-byte chunks; to a GPU all else is an illegal instruction. */
+    /* The copy engine moves whole 16-byte chunks. To a GPU anything else is an illegal
+     * instruction. */
     const long long bytes = static_cast<long long>(x) * box.map.element_bytes;
     if (bytes % static_cast<long long>(chunk) != 0)
         fail_at(
@@ -92,7 +93,7 @@ static Box box_of(const CUtensorMap *encoded, int x, int y, int z, uint32_t shar
     return box;
 }
 
-/* Global memory's side of a copy: bounds and order. Then it is counted, both sides. */
+/* Checks bounds and order on global memory's side of a copy. Then counts both sides. */
 static void touch_global(const Box &box, bool writes, unsigned ranks, const Call &call)
 {
     BoxCopy copy = {!writes, &box.map, box.coordinates, box.shared, 0, 0, 0, ranks};
@@ -100,7 +101,7 @@ static void touch_global(const Box &box, bool writes, unsigned ranks, const Call
         BoxRow row = box_row(box, r);
         if (row.bytes == 0)
             continue;
-        /* The array that a map describes may be larger than the memory that there is. */
+        /* The array that a map describes may be larger than the memory that exists. */
         if (in_device_arena(row.global) && !is_device_range(row.global, row.bytes))
             fail_at(call, "the tensor map leads to %p, outside of any allocation",
                     static_cast<void *>(row.global));
@@ -133,7 +134,7 @@ bool complete_tensor_load(BlockWork &work)
     work.loads.erase(work.loads.begin() + ptrdiff_t(next));
 
     Thread *const resting = current_thread;
-    /* in whose name memory changes */
+    /* Memory changes in this thread's name. */
     current_thread = load.thread         ? load.thread
                      : barrier.announcer ? barrier.announcer
                                          : worker->block->thread;
@@ -176,7 +177,7 @@ void write_stores(ThreadWork &thread, size_t count)
 
 using namespace simt;
 
-/* What all destinations of a load have in common. `shared` is the place in the running block. */
+/* All destinations of a load share this. `shared` is the place in the running block. */
 static TensorLoad load_of(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
                           unsigned ranks, const Call &call)
 {

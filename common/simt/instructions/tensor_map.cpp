@@ -1,5 +1,5 @@
-/* cuTensorMapEncodeTiled, and how a program finds it. The rules are those of the CUDA driver's
- * documentation. */
+/* This has cuTensorMapEncodeTiled, and how a program finds it. The rules are those of the CUDA
+ * driver's documentation. */
 #include "instructions/tensor_map.h"
 #include "host/errors.h"
 #include <algorithm>
@@ -7,10 +7,10 @@
 
 using namespace simt;
 
-/* By CUtensorMapDataType: of integers from UINT8 to INT64, then of floating-point types. */
+/* The index is CUtensorMapDataType: integers from UINT8 to INT64, then floating-point types. */
 static const unsigned char element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
 
-/* Says no, with a message for backend_report(). */
+/* Refuses, with a message for backend_report(). */
 __attribute__((format(printf, 1, 2))) static CUresult no(const char *pattern, ...)
 {
     va_list arguments;

@@ -1,4 +1,4 @@
-/* What the 128 bytes of a CUtensorMap hold here, and how a box lies in memory. */
+/* The 128 bytes of a CUtensorMap hold this here, which also says how a box lies in memory. */
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ constexpr uint32_t tensor_map_mark = 0x70616d74;
 struct TensorMap {
     uint32_t mark;
     unsigned char type, rank, element_bytes;
-    unsigned char swizzle_span; /* bytes of a row in which 16-byte chunks are exchanged; 0: none */
+    unsigned char swizzle_span; /* in bytes: 16-byte chunks are exchanged within it; 0: none */
     bool fill_with_nan;         /* what lies outside becomes NaN, not zero */
     char *address;
     uint16_t box[max_tensor_rank];
@@ -33,12 +33,12 @@ inline size_t box_rows(const TensorMap &map)
     return rows;
 }
 
-/* A swizzle repeats after eight spans; what is swizzled begins at a multiple of that. */
+/* A swizzle repeats after eight spans, and what is swizzled begins at a multiple of that. */
 inline size_t swizzle_period(size_t span) { return 8 * span; }
 
 /*
- * Where the swizzle puts the byte at `offset` from a multiple of its period: the number of the
- * 16-byte chunk (bits 4 on) is combined with bits 7 on, as many as there are chunks in a span.
+ * Returns where the swizzle puts the byte at `offset` from a multiple of its period. The number of
+ * the 16-byte chunk (bits 4 on) is combined with bits 7 on, as many as there are chunks in a span.
  */
 inline size_t swizzled(size_t offset, size_t span)
 {

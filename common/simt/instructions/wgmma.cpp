@@ -1,11 +1,11 @@
 /*
- * wgmma: products of a warpgroup, 64 x n x 16. A thread only notes what it is asked for. When a
- * warp waits, and all four have asked, its 16 rows are computed: shared memory is read and d is
- * written there and then.
+ * wgmma computes products of a warpgroup, 64 x n x 16. A thread only notes what it is asked for.
+ * When a warp waits, and all four have asked, its 16 rows are computed: only then is shared memory
+ * read and d written.
  *
- * While a product is under way its d holds signalling NaNs. Whoever reads d too early computes with
- * NaN; whoever writes it, if only by arithmetic in place, which makes a signalling NaN a quiet one,
- * is found out at the wait.
+ * While a product is in flight its d holds signalling NaNs. A thread that reads d too early
+ * computes with NaN. A thread that writes it, even only by arithmetic in place, which makes a
+ * signalling NaN a quiet one, is found out at the wait.
  */
 #include "instructions/asynchronous.h"
 #include "instructions/matrix_product.h"
@@ -18,18 +18,18 @@ namespace simt
 
 constexpr unsigned warpgroup_threads = 128, rows_per_warp = 16, max_n = 256;
 static const uint32_t under_way = 0x7fa5a5a5;
-/* bytes: eight halves, the unit in which operands lie in shared memory */
+/* This many bytes are eight halves, the unit in which operands lie in shared memory. */
 constexpr size_t core_row = 16;
 
 /* ---- descriptors ---- */
 
-/* What the bits of a descriptor say; see common/ptx.cuh and the PTX ISA, "Matrix Descriptor
- * Format". */
+/* The bits of a descriptor say this; see common/device/gpu/ptx.cuh and the PTX ISA, "Matrix
+ * Descriptor Format". */
 struct Descriptor {
     uint32_t address, leading, stride;
     unsigned span; /* of the swizzle; 0: none */
     unsigned base_offset;
-    bool n_along_memory; /* or m; else k */
+    bool n_along_memory; /* or m; otherwise k */
 };
 
 static Descriptor decode(uint64_t bits, bool n_along_memory)
@@ -44,9 +44,9 @@ static Descriptor decode(uint64_t bits, bool n_along_memory)
 }
 
 /*
- * The offset, from the descriptor's address and before the swizzle, of the eight halves that begin
- * at element `along` of M or N, a multiple of 8 where those run along memory, and at `k`, a
- * multiple of 8 where k does.
+ * Returns the offset, from the descriptor's address and before the swizzle, of the eight halves
+ * that begin at element `along` of M or N, and at `k`. Whichever of the two runs along memory is a
+ * multiple of 8.
  *
  *     k along memory, no swizzle  8 x 8 pieces of 128 bytes; `leading` from one to the next in k,
  *                                 `stride` in m or n
@@ -70,7 +70,7 @@ static size_t offset_of(const Descriptor &d, unsigned along, unsigned k)
            piece % in_panel * core_row;
 }
 
-/* The same eight halves in memory: the swizzle works on the address itself. */
+/* Returns the same eight halves in memory: the swizzle works on the address itself. */
 static const char *core_row_at(const Descriptor &d, unsigned along, unsigned k)
 {
     uint32_t address = d.address + uint32_t(offset_of(d, along, k));
@@ -88,7 +88,7 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
                 "repeats every %zu bytes: its tile must be aligned to that",
                 operand, d.address, d.address % swizzle_period(d.span) / d.span, d.span,
                 swizzle_period(d.span));
-    /* The four corners lie in shared memory, and so does what is between. */
+    /* The four corners lie in shared memory, and so does everything between them. */
     for (unsigned a : {0u, along - 8})
         for (unsigned k : {0u, 8u}) {
             size_t offset = offset_of(d, a, k);
@@ -99,20 +99,20 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
 
 /* ---- operands ---- */
 
-/* The calling lane's share of the warp's share of the operands, so that together the warpgroup
- * touches each row once. */
+/* Touches the calling lane's share of the warp's share of the operands, so that together the
+ * warpgroup touches each row once. */
 template <class Touch>
 static void for_own_core_rows(const Product &product, Touch touch)
 {
     unsigned thread = current_thread->linear % warpgroup_threads;
     if (!product.registers) {
         Descriptor a = decode(product.a_descriptor, false);
-        /* Two of 64 rows' pieces: warp w has rows 16w on. */
+        /* Each lane touches two of the 64 rows' pieces: warp w has rows 16w on. */
         unsigned warp = thread / warp_size, lane = thread % warp_size;
         touch(
             core_row_at(a, warp * rows_per_warp + lane % rows_per_warp, lane / rows_per_warp * 8));
     }
-    /* Eight neighbours take eight rows of one 8 x 8 piece, as the hardware does: they lie in
+    /* Eight neighbours take eight rows of one 8 x 8 piece, as the hardware does: these lie in
      * different banks. */
     Descriptor b = decode(product.b_descriptor, product.b_along_n);
     for (unsigned i = thread; i < 2 * product.n; i += warpgroup_threads)
@@ -138,7 +138,7 @@ static void read_b(const Product &product, uint16_t *B)
         }
 }
 
-/* The 16 rows of the warp, from shared memory or from its lanes' registers. */
+/* Reads the 16 rows of the warp, from shared memory or from its lanes' registers. */
 static void read_a(Product *const *lanes, unsigned warp, uint16_t *A)
 {
     const Product &product = *lanes[0];
@@ -159,7 +159,7 @@ static void read_a(Product *const *lanes, unsigned warp, uint16_t *A)
 
 /* ---- one warp's products ---- */
 
-/* The number-th of the products that each lane has under way. */
+/* Computes the number-th of the products that each lane has in flight. */
 static void compute(ThreadWork *thread, size_t number, unsigned warp)
 {
     constexpr unsigned A_elements = rows_per_warp * product_depth;
@@ -264,7 +264,7 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
     const ProductShape shape = {n,        a != nullptr, b_along_n,   accumulate != 0,
                                 bfloat16, a_descriptor, b_descriptor};
     Product product = {shape, {call, work.products.closed}, d, {}, {}, work.products_issued++};
-    /* As for mma: registers are the thread's variables, and what is not is watched. */
+    /* As for mma, registers are the thread's variables, and anything else is watched. */
     checker->access(d, n / 2 * sizeof *d, plain_write, call.where);
     if (a) {
         checker->access(a, sizeof product.a, plain_read, call.where);

@@ -1,4 +1,4 @@
-/* Clusters: which blocks are one, and whose turn it is. */
+/* Decides which blocks form a cluster, and whose turn it is. */
 #include "run/cluster.h"
 #include <chrono>
 #include <map>

@@ -1,6 +1,6 @@
-/* Clusters: blocks that run together. Each has an OS thread, and with it shared memory of its own;
- * they take turns, so that only one of them runs at a time and what they share needs no lock. The
- * turn goes on when no thread of the block can. */
+/* A cluster is blocks that run together. Each has an OS thread, and with it shared memory of its
+ * own. They take turns, so only one of them runs at a time, and what they share needs no lock. The
+ * turn passes on when no thread of the block can go on. */
 #pragma once
 
 #include "run/engine.h"
@@ -10,11 +10,11 @@
 namespace simt
 {
 
-/* One block of a cluster. */
+/* A member is one block of a cluster. */
 struct Member {
     Block *block;
     Worker *worker;
-    bool ended; /* its shared memory is not there any more */
+    bool ended; /* its shared memory no longer exists */
 };
 
 struct Cluster {
@@ -30,7 +30,7 @@ struct Cluster {
     unsigned running = 0;                      /* whose turn it is: an index into rank_at */
     unsigned idle = 0; /* how many in a row found no thread that can go on */
 
-    /* The barrier of the cluster. */
+    /* These belong to the barrier of the cluster. */
     unsigned threads;             /* that have not returned */
     unsigned long long phase = 0; /* how often it has opened */
     unsigned arrived = 0;
@@ -44,18 +44,21 @@ struct Cluster {
     }
 };
 
-/* Gives the block that runs as number `turn` its cluster and rank; `alone`: without others. */
+/* Gives the block that runs as number `turn` its cluster and rank. `alone` is for a block without
+ * others. */
 void join_cluster(Block &block, unsigned long long turn, std::optional<Cluster> &alone);
-/* Waits for the other blocks, and for this one's turn. False when the launch failed meanwhile. */
+/* Waits for the other blocks, and for this one's turn. Returns false when the launch failed
+ * meanwhile. */
 bool enter_cluster(Block &block);
 /* The block has ended. Waits for the others, which may yet look for its shared memory. */
 void leave_cluster(Block &block);
 /* The launch is over. */
 void forget_clusters();
 
-/* Gives the turn away until it comes back. False when no thread of the cluster can go on. */
+/* Gives the turn away until it comes back. Returns false when no thread of the cluster can go
+ * on. */
 bool let_cluster_run(Block &block);
-/* The same for a thread that polls, and could go on. */
+/* Does the same for a thread that polls and could go on. */
 void yield_to_cluster(Block &block);
 
 } /* namespace simt */

@@ -31,15 +31,15 @@ bool is_builtin(const void *address)
 
 constexpr unsigned stacks_at_a_time = 64;
 
-/* What a worker keeps beside Worker, which the checker knows too. */
+/* A worker keeps this beside Worker, which the checker also knows. */
 struct Engine : Worker {
     unsigned usable_stacks;
     unsigned short free_stack[max_block_threads];
     unsigned free_stacks;
     simt_context main;            /* of run_block, while the block runs */
     std::optional<Cluster> alone; /* of a block without others */
-    unsigned long long launch;    /* the number of the last one */
-    char signal_stack[64 << 10];  /* for faults: the thread's own stack may be what is full */
+    unsigned long long launch;    /* the number of its last launch */
+    char signal_stack[64 << 10];  /* for faults, because the thread's own stack may be full */
     Block storage;
 };
 
@@ -62,7 +62,8 @@ bool on_own_stack(const void *address)
     return stack && size_t(end - static_cast<const char *>(address)) <= stack_bytes;
 }
 
-/* Where a stack begins. At the same offset all of them would share few sets of the caches. */
+/* Returns where a stack begins. If all began at the same offset, they would share few sets of the
+ * caches. */
 static void *top_of(const Engine &e, unsigned short stack)
 {
     return e.stacks + stack * e.stack_stride - stack % 64 * 64;
@@ -122,7 +123,7 @@ uint64_t leave_idle_block(Block &block, Thread &self)
 
 /* ---- Running ---- */
 
-/* What a fiber calls next. */
+/* A fiber calls this next. */
 struct Step {
     void (*function)(void *);
     void *argument;
@@ -130,13 +131,13 @@ struct Step {
 
 static void resume(void *context) { simt_resume(static_cast<const simt_context *>(context)); }
 
-/* The thread that was just activated, from its beginning. */
+/* Begins the thread that was just activated. */
 static inline Step first_step(const Block &block)
 {
     return Step{block.launch->invoke, block.launch->arguments};
 }
 
-/* The running thread has returned. Another one begins on its stack, or goes on on its own. */
+/* The running thread has returned. Another one begins on its stack, or continues on its own. */
 static inline Step next_step(Engine &e, Block &block)
 {
     Thread &thread = *current_thread;
@@ -157,7 +158,7 @@ static inline Step next_step(Engine &e, Block &block)
         e.free_stack[e.free_stacks++] = stack;
         return Step{resume, &e.main};
     }
-    /* this may change block.running */
+    /* This may change block.running. */
     const unsigned lane =
         find_ready(block) ? take_lane(block, *block.running) : wait_for_ready(block);
     Thread &next = activate(*block.running, lane);
@@ -170,8 +171,8 @@ static inline Step next_step(Engine &e, Block &block)
     return first_step(block);
 }
 
-/* The body of every fiber. It starts threads and resumes others by one call instruction: what that
- * leaves in the processor's predictor is where the kernel of a resumed thread returns. */
+/* This is the body of every fiber. It starts threads and resumes others by one call instruction, so
+ * the processor's predictor remembers the place to which the kernel of a resumed thread returns. */
 static void fiber_main()
 {
     Engine &e = engine();
@@ -183,7 +184,7 @@ static void fiber_main()
     }
 }
 
-/* With no stack left. Apart, so that begin() itself calls nothing that returns. */
+/* No stack is left. The function is separate, so that begin() itself calls nothing that returns. */
 __attribute__((noinline)) static uint64_t begin_on_new_stack(Thread &thread, simt_context *from)
 {
     Engine &e = engine();
@@ -216,7 +217,7 @@ void abandon_block()
 
 /* ---- Blocks ---- */
 
-/* What depends on the block's shape only: a worker does it once for many blocks. */
+/* This depends only on the block's shape: a worker does it once for many blocks. */
 static void lay_out(Engine &e, const Launch &launch)
 {
     Block &block = e.storage;
@@ -246,7 +247,7 @@ static void lay_out(Engine &e, const Launch &launch)
 static void prepare(Engine &e, Launch &launch, unsigned long long turn)
 {
     Block &block = e.storage;
-    /* Threads that come to no barrier of a cluster stay out of the cache. */
+    /* Threads that come to no barrier of a cluster keep out of the cache. */
     if (block.after_return[cluster_after_return])
         for (unsigned t = 0; t < block.threads; t++)
             block.thread[t].cluster_arrivals = block.thread[t].cluster_waits = 0;
@@ -281,7 +282,7 @@ static void prepare(Engine &e, Launch &launch, unsigned long long turn)
     }
 }
 
-/* 0x7fff, again and again: NaN for types of two, four and eight bytes. */
+/* The pattern is 0x7fff, repeated: NaN for types of two, four and eight bytes. */
 static void fill_with_nan(char *begin, size_t bytes)
 {
     uint16_t *half = reinterpret_cast<uint16_t *>(begin);
@@ -289,8 +290,9 @@ static void fill_with_nan(char *begin, size_t bytes)
     memset(begin + bytes / 2 * 2, 0x7f, bytes % 2);
 }
 
-/* Shared memory begins as NaN, whatever the type: what was there before, or zeros, would hide a
- * missing store. Not device memory's NaN, so that one in the result says where it is from. */
+/* Shared memory begins as NaN, whatever the type, because old contents or zeros would hide a
+ * missing store. It is not device memory's NaN, so that a NaN in the result says where it is
+ * from. */
 static void poison_shared_memory(Engine &e, const Launch &launch)
 {
     for (const SharedVariable &variable : launch.function.shared)
@@ -299,7 +301,7 @@ static void poison_shared_memory(Engine &e, const Launch &launch)
                   dynamic_shared_offset + launch.dynamic_shared);
 }
 
-/* An abandoned block leaves threads in the middle: their stacks are all taken back. */
+/* An abandoned block leaves threads unfinished: all their stacks are taken back. */
 static void take_back_stacks(Engine &e)
 {
     for (unsigned t = 0; t < e.storage.threads; t++)
@@ -340,7 +342,7 @@ void become_worker(char *stacks)
     e->stacks = stacks;
     e->stack_stride = stack_stride();
     worker = e;
-    /* its thread-local variables, among them all static __shared__ ones */
+    /* These are its thread-local variables, including all static __shared__ ones. */
     const auto find = [](struct dl_phdr_info *info, size_t, void *) {
         worker->shared_begin = static_cast<char *>(info->dlpi_tls_data);
         for (int i = 0; i < info->dlpi_phnum; i++)
@@ -356,7 +358,7 @@ void become_worker(char *stacks)
 
 } /* namespace simt */
 
-/* The largest that a launch can ask for. */
+/* This is the largest that a launch can ask for. */
 extern "C" {
 __thread char simt_dynamic_memory[simt::dynamic_shared_offset + simt::max_shared_per_block]
     __attribute__((aligned(1024)));

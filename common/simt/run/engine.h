@@ -1,8 +1,10 @@
-/* What a launch, a block, a warp and a thread are while they run, and what the files of this room
- * do for each other, and for threads/ and instructions/.
+/*
+ * This says what a launch, a block, a warp and a thread are while they run, and what the files of
+ * this room do for each other, and for threads/ and instructions/.
  *
  * One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on a fiber
- * of that worker, so nothing in Block, Warp or Thread needs a lock: workers share only Launch. */
+ * of that worker, so nothing in Block, Warp or Thread needs a lock: workers share only Launch.
+ */
 #pragma once
 
 #include "host/checker.h"
@@ -18,10 +20,10 @@
 namespace simt
 {
 
-/* Of a thread-local variable: it is defined in the program that is linked, not in a library. */
+/* A thread-local variable with this is defined in the program that is linked, not in a library. */
 #define SIMT_OWN __attribute__((tls_model("local-exec")))
 
-/* Where dynamic shared memory begins, past a multiple of 1024, unless it is declared as aligned. */
+/* Dynamic shared memory begins here, past a multiple of 1024, unless it is declared as aligned. */
 constexpr size_t dynamic_shared_offset = 16;
 constexpr unsigned max_warps = max_block_threads / warp_size;
 constexpr unsigned max_cluster_blocks = 8;
@@ -32,7 +34,7 @@ inline bool same_site(const Site &a, const Site &b)
     return a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
 }
 
-/* The numbers of a mask's bits, as in `for (unsigned lane : bits(mask))`. */
+/* Yields the numbers of a mask's bits, as in `for (unsigned lane : bits(mask))`. */
 struct bits {
     uint32_t rest;
 
@@ -51,11 +53,11 @@ namespace check
 class Recent;
 }
 
-/* What a thread is waiting for: the block's barrier, usually where its first thread arrived, its
+/* A thread waits for one of these: the block's barrier, usually where its first thread arrived, its
  * warp, or a condition, which may be one of the other barriers. */
 enum class Wait : unsigned char { usual_barrier, barrier, warp, condition, named_barrier, cluster };
 
-/* A function that its caller keeps. */
+/* This is a function that its caller keeps. */
 template <class Result>
 struct Borrowed {
     Result (*call)(const void *);
@@ -70,13 +72,13 @@ struct Borrowed {
     Result operator()() const { return call(function); }
 };
 
-/* What a thread waits for: on its own stack, as long as it waits. */
+/* A thread waits for this. It is on the thread's own stack, as long as it waits. */
 struct Condition {
     Borrowed<bool> holds;
     Borrowed<std::string> name;
 };
 
-/* A uint3 that is copied in one piece. */
+/* This is a uint3 that is copied in one piece. */
 typedef unsigned Index __attribute__((vector_size(16)));
 
 /* A barrier or a warp operation touches only the first cache line of every thread. */
@@ -99,7 +101,8 @@ struct alignas(128) Thread {
 };
 static_assert(offsetof(Thread, warp) == 64, "see above");
 
-/* Lanes of one warp that came to the same operation with the same mask and wait for the rest. */
+/* Lanes of one warp that came to the same operation with the same mask meet here and wait for the
+ * rest. */
 struct Meeting {
     uint32_t mask, arrived;
     simt_meeting *run; /* null for a shuffle */
@@ -107,7 +110,7 @@ struct Meeting {
     bool orders_memory; /* as given to simt_meet */
 };
 
-/* What a lane brings to a shuffle; see simt_shuffle. */
+/* A lane brings this to a shuffle; see simt_shuffle. */
 struct Shuffled {
     uint64_t value;
     unsigned operand, form;
@@ -115,27 +118,28 @@ struct Shuffled {
 
 struct alignas(64) Warp {
     Thread *thread;      /* its first one */
-    uint32_t ready;      /* who can run, by scheduling position, not by lane */
-    uint32_t at_barrier; /* who waits at __syncthreads, by scheduling position */
-    /* its turn begins behind this lane, a bit by scheduling position: the one that yielded */
+    uint32_t ready;      /* lanes that can run, by scheduling position */
+    uint32_t at_barrier; /* lanes that wait at __syncthreads, by scheduling position */
+    /* The warp's turn begins behind this lane, the one that yielded: a bit by scheduling
+     * position. */
     uint32_t resume_after;
     Block *block;
     unsigned number;  /* within the block */
     uint32_t present; /* lanes that exist: the last warp of a block may be short */
     uint32_t alive;   /* lanes that have not returned */
     uint32_t missed;  /* those that an operation waits for; see Checker::armed */
-    uint32_t polling; /* who waits for a condition, by lane */
+    uint32_t polling; /* lanes that wait for a condition */
     unsigned meetings;
     Meeting meeting[warp_size];
     void *slot[warp_size];        /* what each waiting lane deposited, ... */
     Shuffled shuffled[warp_size]; /* ... or brought to a shuffle */
-    uint32_t gathering;           /* who is in __activemask, by lane ... */
+    uint32_t gathering;           /* lanes in __activemask, ... */
     uint32_t gathered[warp_size]; /* ... and what it will return */
 };
 
 constexpr Site nowhere = {nullptr, -1};
 
-/* __syncthreads. Who waits there, Warp::at_barrier tells. */
+/* This is __syncthreads. Warp::at_barrier tells who waits there. */
 struct Barrier {
     bool mixed;          /* arrivals came from different places in the source */
     Site site = nowhere; /* of the first arrival, until the barrier opens */
@@ -143,10 +147,10 @@ struct Barrier {
     int count, all, any; /* the same, as the last completed barrier left them */
 };
 
-/* Who has to know that a thread has returned. */
+/* These have to know that a thread has returned. */
 enum AfterReturn { meetings_after_return, cluster_after_return, after_returns };
 
-/* Of a block, what every run of one begins with. */
+/* Every run of a block begins with this. */
 struct BlockProgress {
     unsigned pollers = 0; /* ready threads that only let others run: see simt_yield */
     Barrier barrier = {};
@@ -155,10 +159,11 @@ struct BlockProgress {
     const Thread *last_atomic = nullptr; /* who made the block's last atomic operation, ... */
     const void *atomic_address;          /* ... on which address, ... */
     unsigned atomic_repeats;             /* ... and how often in a row: it may wait for others */
-    /* What threads/ and instructions/ do here: set when it first comes up in this block, or null.
-     */
+    /* threads/ and instructions/ set these when they are first needed in this block; they are null
+     * before. */
     void (*after_return[after_returns])(Thread &) = {}; /* who waited only for this one goes on */
-    /* No thread can go on: __syncthreads opens, or a piece of work is done. False: neither. */
+    /* No thread can go on: __syncthreads opens, or a piece of work is done. Returns false if
+     * neither happened. */
     bool (*open_barrier)(Block &) = nullptr;
     bool (*carry_out)(Block &) = nullptr;
     void (*finish)(Block &) = nullptr; /* all threads have returned */
@@ -173,13 +178,15 @@ struct Block : BlockProgress {
     unsigned rank; /* in the cluster */
     unsigned threads, warps;
     unsigned alive; /* threads that have not returned */
-    /* warps with a ready lane, by scheduling position; for the running one see next_warp() */
+    /* These are warps with a ready lane, by scheduling position; for the running one see
+     * next_warp(). */
     uint32_t ready_warps;
-    /* the scheduling position that runs or ran last: the warp's, and the lane's as a bit */
+    /* This is the scheduling position that runs or ran last: the warp's, and the lane's as a
+     * bit. */
     unsigned warp_cursor;
     uint32_t lane_cursor;
     Warp *running; /* the warp at warp_cursor */
-    /* scheduling order <-> warp number */
+    /* These convert between scheduling order and warp number. */
     unsigned char warp_at[max_warps], warp_position[max_warps];
     unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
     Thread thread[max_block_threads];
@@ -187,20 +194,20 @@ struct Block : BlockProgress {
     check::BlockState *checked;
 };
 
-/* Where a thread waits. */
+/* Returns where a thread waits. */
 inline const Site &site_of(const Thread &thread)
 {
     return thread.wait == Wait::usual_barrier ? thread.warp->block->barrier.site : thread.site;
 }
 
-/* Whether a thread has begun and cannot go on. Says yes of the running one. */
+/* Returns whether a thread has begun and cannot go on. It is true for the running one. */
 inline bool is_waiting(const Thread &thread)
 {
     const Warp &warp = *thread.warp;
     return thread.stack && !(warp.ready >> warp.block->lane_position[thread.lane] & 1);
 }
 
-/* What the program asked for, and what has become of it. */
+/* This is what the program asked for, and what has become of it. */
 struct Launch : simt_launch {
     explicit Launch(const simt_launch &asked) : simt_launch(asked) {}
 
@@ -211,14 +218,14 @@ struct Launch : simt_launch {
     unsigned long long number;                     /* launches since the program started, from 1 */
     Order order;
     std::atomic<unsigned long long> next_block{0}, finished_blocks{0};
-    std::atomic<unsigned long long> stop_at{blocks}; /* blocks from this on are not started yet */
-    /* a report was made: blocks stop at their next wait, no new ones start */
+    std::atomic<unsigned long long> stop_at{blocks}; /* blocks from here on have not begun */
+    /* When a report was made, blocks stop at their next wait, and no new ones start. */
     std::atomic<bool> failed{false};
     std::atomic<unsigned> allowed_threads{0}; /* by __launch_bounds__, when a block has more */
     check::LaunchState *checked = nullptr;
 };
 
-/* One per OS thread that runs blocks. */
+/* Each OS thread that runs blocks has one. */
 struct Worker {
     Block *block; /* the running one, or null between blocks */
     char *stacks; /* see stacks.cpp */
@@ -228,43 +235,47 @@ struct Worker {
     check::BlockState *checked;
 };
 
-/* This OS thread's worker; null on threads that are not running kernels. */
+/* This is the OS thread's worker; it is null on threads that are not running kernels. */
 extern __thread Worker *worker SIMT_OWN; /* __thread: no initialisation check at each use */
 
-/* The thread that it runs; null while it runs none, so never in functions that kernels call. */
+/* This is the thread that it runs; null while it runs none, so never in functions that kernels
+ * call. */
 extern __thread Thread *current_thread SIMT_OWN;
 
-/* True for addresses in the stacks of the calling worker's threads (their local variables). */
+/* Returns true for addresses in the stacks of the calling worker's threads (their local
+ * variables). */
 bool on_thread_stack(const void *address);
-/* The same for the running thread's own stack. */
+/* Returns the same for the running thread's own stack. */
 bool on_own_stack(const void *address);
 
-/* Thread::barrier of the plain barrier: 0 to 2 are those of simt_syncthreads_reduce. */
+/* This is Thread::barrier of the plain barrier: 0 to 2 are those of simt_syncthreads_reduce. */
 constexpr unsigned char plain_barrier = 3;
 
-/* "kernel<16>(float*, int)": from the symbol table, or else as spelled at the launch. */
+/* Returns "kernel<16>(float*, int)", from the symbol table or otherwise as spelled at the
+ * launch. */
 const char *kernel_name(const Launch &launch);
 
 /* The first report becomes backend_report() and the launch's error. */
 void report(Launch &launch, cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* simt_fail() with "WHAT at FILE:LINE: " before the message. */
+/* Does simt_fail() with "WHAT at FILE:LINE: " before the message. */
 [[noreturn]] void fail_at(Site site, const char *what, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Gives up the running block from inside a kernel. */
 [[noreturn]] void abandon_block();
 
-/* "block (1,0,0), thread (3,0,0)" */
+/* Returns "block (1,0,0), thread (3,0,0)". */
 std::string describe(const Thread &thread);
 
 /* ---- engine.cpp: the threads of one block, on fibers of the calling OS thread ---- */
 
-/* Makes the calling OS thread a worker, able to run blocks on these stacks. Once per OS thread. */
+/* Makes the calling OS thread a worker, able to run blocks on these stacks. It is called once per
+ * OS thread. */
 void become_worker(char *stacks);
 
-/* The calling thread waits until holds() is true. Other threads of its block run meanwhile, and may
+/* The calling thread waits until holds() is true. Meanwhile other threads of its block run, and may
  * call holds(), which only looks. The report of a wait in vain says name(). */
 void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name,
                 Wait kind = Wait::condition);
@@ -278,7 +289,8 @@ extern __thread uint3 block_index __asm__("blockIdx") SIMT_OWN;
 extern __thread dim3 block_shape __asm__("blockDim") SIMT_OWN;
 extern __thread dim3 grid_shape __asm__("gridDim") SIMT_OWN;
 
-/* Whether an address is part of one of them: they lie among the OS thread's shared variables. */
+/* Returns whether an address is part of one of them: they lie among the OS thread's shared
+ * variables. */
 bool is_builtin(const void *address);
 
 /* ---- report.cpp ---- */
@@ -288,41 +300,45 @@ bool is_builtin(const void *address);
 /* The same when no thread of the block can go on. */
 [[noreturn]] void report_deadlock(const Block &block);
 
-/* A fault_handler: a kernel's fault fails the launch. */
+/* This is a fault_handler: a kernel's fault fails the launch. */
 void fail_kernel(int signal, const siginfo_t *info);
 
 /* ---- order.cpp: in which order blocks, warps and lanes run ---- */
 
-/* blockIdx of the block that runs as number `turn`; those of a cluster follow each other. */
+/* Returns blockIdx of the block that runs as number `turn`. The blocks of a cluster follow each
+ * other. */
 uint3 launched_in_turn(const Launch &launch, unsigned long long turn);
-/* A number that the seed decides. */
+/* Returns a number that depends on the seed. */
 uint64_t scramble(uint64_t seed);
-/* 0 to count - 1 as warps, lanes or blocks of a cluster run; if at random, the salt decides too. */
+/* Puts 0 to count - 1 in the order in which warps, lanes or blocks of a cluster run. If that is
+ * random, it also depends on the salt. */
 void put_in_order(unsigned char *numbers, unsigned count, const Order &order, uint64_t salt);
 
 /* ---- pool.cpp: the OS threads that run blocks ---- */
 
-/* Runs the blocks of the launch before launch.stop_at. Begins with `workers` OS threads (a
- * cooperative launch: one for each block). When no block ends for a while, it adds more, up to
- * `resident`: running blocks may be waiting for some that have not begun. */
+/* Runs the blocks of the launch before launch.stop_at. Begins with `workers` OS threads (for a
+ * cooperative launch, one for each block). When no block ends for a while, it adds more, up to
+ * `resident`, because running blocks may be waiting for blocks that have not begun. */
 cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident,
                            bool traced = false);
-/* grid.sync() at `site`, once per block and barrier: its OS thread waits for the others'. */
+/* Does grid.sync() at `site`, once per block and barrier: its OS thread waits for the others'. */
 void wait_for_grid(Block &block, Site site);
 
 /* ---- stacks.cpp: one area of address space per worker ---- */
 
-/* What a thread may use; only the pages that it touches take memory. */
+/* A thread may use this much; only the pages that it touches take memory. */
 constexpr size_t stack_bytes = 256 << 10;
-/* From one stack of an area to the next: the stack and an inaccessible part below it. */
+/* Returns the distance from one stack of an area to the next: the stack and an inaccessible part
+ * below it. */
 size_t stack_stride();
-/* Address space for the stacks of one block, none of them usable yet; null if there is no more. */
+/* Reserves address space for the stacks of one block, none of them usable yet; returns null if
+ * there is no more. */
 char *reserve_stacks();
 void release_stacks(char *area);
-/* Makes `count` stacks of the area usable, counting from 0; false if there is no memory. */
+/* Makes `count` stacks of the area usable, counting from 0. Returns false if there is no memory. */
 bool prepare_stacks(char *area, unsigned first, unsigned count);
-/* How many blocks of `threads` threads may run at a time before the stacks could take more than
- * half of the memory that the process may use. At least 1. */
+/* Returns how many blocks of `threads` threads may run at a time before the stacks could take more
+ * than half of the memory that the process may use. It is at least 1. */
 unsigned long long affordable_blocks(unsigned threads);
 
 } /* namespace simt */

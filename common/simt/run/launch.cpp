@@ -1,5 +1,5 @@
-/* Launches: the arguments are checked as CUDA does, then OS threads share the blocks. A launch is
- * over when simt_run returns; a kernel's error shows at the next call that waits for the device. */
+/* A launch's arguments are checked as CUDA does, then OS threads share its blocks. A launch is over
+ * when simt_run returns; a kernel's error shows at the next call that waits for the device. */
 #include "run/engine.h"
 #include "host/errors.h"
 #include "host/memory.h"
@@ -12,7 +12,7 @@
 namespace simt
 {
 
-/* one launch at a time, whichever host thread or stream it comes from */
+/* Only one launch runs at a time, whichever host thread or stream it comes from. */
 static std::mutex launching;
 
 static bool within(const dim3 &size, const dim3 &most)
@@ -27,7 +27,7 @@ static unsigned long long resident_limit(const Launch &launch)
            unsigned(resident_blocks(launch.entry, launch.threads, launch.dynamic_shared));
 }
 
-/* Shapes, clusters, shared memory, cooperation. */
+/* Checks shapes, clusters, shared memory and cooperation. */
 static cudaError_t check_launch(const Launch &launch)
 {
     const char *name = kernel_name(launch);
@@ -49,7 +49,7 @@ static cudaError_t check_launch(const Launch &launch)
                       "kernel %s: a block of %u x %u x %u = %u threads; a block has at most %u",
                       name, block.x, block.y, block.z, launch.threads, max_block_threads);
 
-    const int architecture = read_architecture(); /* the launch itself complains */
+    const int architecture = read_architecture(); /* the launch itself reports a bad value */
     if (!within(cluster, dim3(max_cluster_blocks, max_cluster_blocks, max_cluster_blocks)) ||
         launch.cluster_blocks > max_cluster_blocks)
         return refuse(
@@ -113,12 +113,13 @@ static cudaError_t end(Launch &launch)
 
 /* ---- Streams that overlap (SIMT_ORDER=overlap) ---- */
 
-/* As aligned as any kernel's arguments: a CUtensorMap lies at a multiple of 64. */
+/* This is as aligned as any kernel's arguments: a CUtensorMap lies at a multiple of 64. */
 struct alignas(64) ArgumentBytes {
     char bytes[64];
 };
 
-/* What streams have yet to do. Each function does some of it; true when that was the last. */
+/* Streams have yet to do this. Each function does some of it, and returns true when that was the
+ * last. */
 static std::map<cudaStream_t, std::deque<std::function<bool()>>> waiting;
 static uint64_t seed_of_waiting;
 
@@ -180,8 +181,8 @@ static bool wait_to_fill(void *pointer, int value, size_t bytes, cudaStream_t st
 
 [[maybe_unused]] static const bool fills_wait = (put_off_fill = wait_to_fill, true);
 
-/* Launches on streams of their own wait until something asks for their results. The caller keeps
- * the arguments no longer than this call. */
+/* Launches on streams of their own wait until something asks for their results. The caller need not
+ * keep the arguments beyond this call. */
 static bool put_off(const std::shared_ptr<Launch> &launch)
 {
     if (launch->order.kind != Order::overlap || on_the_default_stream(*launch))
@@ -217,7 +218,7 @@ cudaError_t simt_run(const struct simt_launch *asked)
     std::string complaint;
     const Environment environment = read_environment(&complaint);
     if (!complaint.empty()) {
-        /* on stderr too: a program from elsewhere does not ask for reports */
+        /* It goes to stderr too, because a program from elsewhere does not ask for reports. */
         fprintf(stderr, "simt: %s\n", complaint.c_str());
         return refuse(cudaErrorInvalidValue, "%s", complaint.c_str());
     }

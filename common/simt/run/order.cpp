@@ -1,11 +1,11 @@
-/* In which order blocks, warps and lanes run. */
+/* Decides in which order blocks, warps and lanes run. */
 #include "run/engine.h"
 #include <algorithm>
 #include <numeric>
 
 using namespace simt;
 
-/* One step of the splitmix64 generator. */
+/* This is one step of the splitmix64 generator. */
 uint64_t simt::scramble(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -14,7 +14,7 @@ uint64_t simt::scramble(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* The block, or cluster, that runs as number `turn` of `blocks`. */
+/* Returns the block, or cluster, that runs as number `turn` of `blocks`. */
 static unsigned long long in_turn(const Order &order, unsigned long long turn,
                                   unsigned long long blocks)
 {

@@ -1,4 +1,4 @@
-/* The pool of workers, and the barrier between the blocks of a cooperative launch. */
+/* This has the pool of workers, and the barrier between the blocks of a cooperative launch. */
 #include "run/cluster.h"
 #include "host/errors.h"
 #include <algorithm>
@@ -8,10 +8,10 @@
 namespace simt
 {
 
-/* When no block has ended for so long, running ones may be waiting for some that have not begun.
- * A trace is not to depend on how busy the machine is. */
+/* When no block has ended for this long, running blocks may be waiting for some that have not
+ * begun. A trace must not depend on how busy the machine is. */
 constexpr std::chrono::milliseconds stall(50), stall_of_a_trace(3000);
-/* address space; holds the thread-local variables too */
+/* This is address space; it also holds the thread-local variables. */
 constexpr size_t worker_stack_bytes = 16 << 20;
 
 struct Pool {
@@ -24,15 +24,15 @@ struct Pool {
     unsigned threads;              /* workers that exist, ... */
     unsigned ready;                /* ... and those of them that have a number */
 
-    /* The grid barrier. */
+    /* These belong to the grid barrier. */
     std::condition_variable grid_wake;
     unsigned long long grid_arrived, grid_passed;
 };
 
-/* Never destroyed: workers may be waiting on it while the program ends. */
+/* The pool is never destroyed, because workers may be waiting on it while the program ends. */
 static Pool *pool;
 
-/* Also in a child process, which has the memory of its parent, but not its threads. */
+/* A child process has the memory of its parent, but not its threads, so it starts afresh. */
 static void start_afresh() { pool = new Pool(); }
 
 static void take_part(Pool &p, Launch &launch)

@@ -1,5 +1,5 @@
-/* What went wrong in a kernel: bad addresses, integer division by zero, failed asserts; above all,
- * threads that wait for each other in vain. */
+/* Reports what went wrong in a kernel: bad addresses, integer division by zero, failed asserts, and
+ * above all threads that wait for each other in vain. */
 #include "run/cluster.h"
 #include "host/errors.h"
 #include "host/memory.h"
@@ -32,14 +32,14 @@ void report(Launch &launch, cudaError_t error, const char *pattern, ...)
     kernel_failed(error, text);
 }
 
-/* Threads that wait at the same call of the same operation. */
+/* A group is threads that wait at the same call of the same operation. */
 struct Group {
     std::string place;
     const Thread *first;
     unsigned count;
 };
 
-/* What a thread waits for, in words. */
+/* Says in words what a thread waits for. */
 static std::string awaited(const Thread &thread)
 {
     static const char *const barriers[] = {"__syncthreads_count()", "__syncthreads_and()",
@@ -51,7 +51,7 @@ static std::string awaited(const Thread &thread)
     return thread.condition->name();
 }
 
-/* Which lanes a warp's meeting waits for: those that have returned never come. */
+/* Says which lanes a warp's meeting waits for. Those that have returned never come. */
 static std::string absent_lanes(const Warp &warp, const Meeting &meeting)
 {
     const uint32_t absent = meeting.mask & warp.present & ~meeting.arrived;
@@ -78,7 +78,7 @@ static std::string described(const Group &group)
     return text;
 }
 
-/* "...: 16 of 32 threads wait at __syncthreads(), f.cu:7; 16 have returned" */
+/* Writes "...: 16 of 32 threads wait at __syncthreads(), f.cu:7; 16 have returned". */
 void report_waiting(const Block &block, const char *headline)
 {
     constexpr size_t shown = 4;
@@ -114,7 +114,7 @@ void report_waiting(const Block &block, const char *headline)
     abandon_block();
 }
 
-/* A block of the cluster in which a thread waits for something else, if there is one. */
+/* Returns a block of the cluster in which a thread waits for something else, if there is one. */
 static const Block &block_to_blame(const Block &block)
 {
     for (unsigned rank = 0; rank < block.cluster->blocks; rank++) {
@@ -194,7 +194,7 @@ void simt::fail_kernel(int signal, const siginfo_t *info)
     abandon_block();
 }
 
-/* What assert() calls, in place of the C library's. */
+/* assert() calls this, in place of the C library's. */
 extern "C" void __assert_fail(const char *assertion, const char *file, unsigned int line,
                               const char *function) noexcept
 {

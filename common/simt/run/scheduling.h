@@ -1,4 +1,4 @@
-/* Who runs next, and the switch to it. Inline, because a barrier does little else. */
+/* Decides who runs next, and switches to it. It is inline, because a barrier does little else. */
 #pragma once
 
 #include "run/engine.h"
@@ -6,14 +6,14 @@
 namespace simt
 {
 
-/* No thread is ready: looks at conditions and carries out asynchronous work until one is, whose
- * lane it takes, with its warp in block.running. */
+/* No thread is ready: looks at conditions and carries out asynchronous work until one is. Takes
+ * that thread's lane, with its warp in block.running. */
 unsigned wait_for_ready(Block &block);
 
 /* Leaves the running thread's context in *from and begins a thread that has not run yet. */
 uint64_t begin(Thread &thread, simt_context *from);
 
-/* Lanes as scheduling positions. */
+/* Returns lanes as scheduling positions. */
 inline uint32_t in_positions(const Block &block, uint32_t lanes)
 {
     if (lanes == ~0u)
@@ -24,7 +24,7 @@ inline uint32_t in_positions(const Block &block, uint32_t lanes)
     return positions;
 }
 
-/* Whoever waits may go on: called once for each thread that is suspended. */
+/* A waiting thread may go on. This is called once for each thread that is suspended. */
 inline void make_ready(Thread &thread)
 {
     Warp &warp = *thread.warp;
@@ -33,7 +33,7 @@ inline void make_ready(Thread &thread)
     block.ready_warps |= 1u << block.warp_position[warp.number];
 }
 
-/* The lowest bit of `mask` above the bit `after`, going round. */
+/* Returns the lowest bit of `mask` above the bit `after`, going round. */
 inline uint32_t next_bit(uint32_t mask, uint32_t after)
 {
     const uint32_t later = mask & -(after + after);
@@ -43,10 +43,11 @@ inline uint32_t next_bit(uint32_t mask, uint32_t after)
 
 constexpr uint32_t last_lane = 1u << (warp_size - 1);
 
-/* The next warp that has a ready lane, after the running one. False if there is none. */
+/* Moves to the next warp that has a ready lane, after the running one. Returns false if there is
+ * none. */
 inline bool next_warp(Block &block)
 {
-    if (!block.running->ready) /* its bit may be left from before */
+    if (!block.running->ready) /* an old bit may be left */
         block.ready_warps &= ~(1u << block.warp_cursor);
     if (!block.ready_warps)
         return false;
@@ -58,7 +59,8 @@ inline bool next_warp(Block &block)
     return true;
 }
 
-/* Some thread is ready: of the running warp, as long as that has any, or else of the next one. */
+/* Finds a ready thread: of the running warp, as long as that has any, or otherwise of the next
+ * one. */
 inline bool find_ready(Block &block)
 {
     return __builtin_expect(block.running->ready != 0, true) || next_warp(block);
@@ -73,7 +75,7 @@ inline unsigned take_lane(Block &block, Warp &warp)
     return block.lane_at[size_t(__builtin_ctz(bit))];
 }
 
-/* That lane of `warp`, the running one, is the running thread from now on. */
+/* From now on that lane of `warp`, the running one, is the running thread. */
 inline Thread &activate(const Warp &warp, unsigned lane)
 {
     Thread &thread = warp.thread[lane];
@@ -82,7 +84,8 @@ inline Thread &activate(const Warp &warp, unsigned lane)
     return thread;
 }
 
-/* From the running thread to a lane of `warp`, the running one. Returns what it goes on with. */
+/* Switches from the running thread to a lane of `warp`, the running one. Returns what it goes on
+ * with. */
 __attribute__((always_inline)) inline uint64_t switch_to(const Warp &warp, unsigned lane,
                                                          Thread &self)
 {
@@ -96,8 +99,9 @@ __attribute__((always_inline)) inline uint64_t switch_to(const Warp &warp, unsig
 /* The running thread waits, and no other thread of the block is ready. */
 uint64_t leave_idle_block(Block &block, Thread &self);
 
-/* The running thread, of `warp`, waits for others of its block. For a call in tail position: then
- * nothing is kept on the stack but what the switch itself saves. Returns what switch_to() does. */
+/* The running thread, of `warp`, waits for others of its block. This is for a call in tail
+ * position: then the stack keeps only what the switch itself saves. Returns what switch_to()
+ * does. */
 __attribute__((always_inline)) inline uint64_t leave(Block &block, Warp *warp, Thread &self)
 {
     if (__builtin_expect(!warp->ready, false)) {
@@ -108,8 +112,8 @@ __attribute__((always_inline)) inline uint64_t leave(Block &block, Warp *warp, T
     return switch_to(*warp, take_lane(block, *warp), self);
 }
 
-/* For operations that block. The caller has noted what it waits for in the thread; suspend returns
- * once make_ready was called for it (or at once, if that happened already). */
+/* This is for operations that block. The caller has noted in the thread what it waits for. suspend
+ * returns once make_ready was called for it (or at once, if that happened already). */
 __attribute__((always_inline)) inline void suspend(Thread &self)
 {
     Block &block = *worker->block;

@@ -1,8 +1,8 @@
 /*
- * Stacks. They lie side by side in one mapping per worker, because a process has a limited number
- * of mappings (vm.max_map_count, 65,530 by default). What lies below each stack is made
- * inaccessible without a mapping of its own where the kernel can (Linux 6.13); elsewhere guarded
- * stacks cost two mappings each, and only as many are guarded as leave most of the limit to others.
+ * Stacks lie side by side in one mapping per worker, because a process has a limited number of
+ * mappings (vm.max_map_count, 65,530 by default). The part below each stack is made inaccessible
+ * without a mapping of its own where the kernel can do that (Linux 6.13). Elsewhere guarded stacks
+ * cost two mappings each, and only so many are guarded that most of the limit is left to others.
  */
 #include "run/engine.h"
 #include "host/memory.h"
@@ -13,7 +13,8 @@
 
 using namespace simt;
 
-/* Below each stack: more than one page, which a function with a large array could step over. */
+/* Returns the guard below each stack: more than one page, because a function with a large array
+ * could step over one. */
 static size_t guard_bytes()
 {
     const size_t page = page_bytes(), least = 64 << 10;
@@ -22,8 +23,8 @@ static size_t guard_bytes()
 
 size_t simt::stack_stride()
 {
-    /* As a rule an odd number of pages: the tops of the stacks, which a barrier visits one after
-     * the other, fall into different sets of the caches of address translations. */
+    /* This is usually an odd number of pages: then the tops of the stacks, which a barrier visits
+     * one after the other, fall into different sets of the caches of address translations. */
     return stack_bytes + guard_bytes();
 }
 
@@ -36,7 +37,7 @@ char *simt::reserve_stacks()
 
 void simt::release_stacks(char *area) { munmap(area, max_block_threads * stack_stride()); }
 
-/* A number from a file of the system's, `otherwise` when there is none. */
+/* Reads a number from a system file; returns `otherwise` when there is none. */
 static unsigned long long read_number(const std::string &path, unsigned long long otherwise)
 {
     unsigned long long number;
@@ -51,7 +52,7 @@ bool simt::prepare_stacks(char *area, unsigned first, unsigned count)
         return false;
     /* An emulator (qemu-user) says yes to any advice, and does nothing. */
     static const bool obeyed = madvise(begin, guard_bytes(), -1) != 0;
-    /* so many guards may split the stacks' mapping: each costs two */
+    /* This many guards may split the stacks' mapping: each costs two mappings. */
     static std::atomic<long long> left = read_number("/proc/sys/vm/max_map_count", 65530) / 8;
     for (; count > 0; count--, begin += stack_stride())
         if (!(obeyed && madvise(begin, guard_bytes(), guard_install) == 0) && left-- > 0)
@@ -59,7 +60,8 @@ bool simt::prepare_stacks(char *area, unsigned first, unsigned count)
     return true;
 }
 
-/* What a container allows: the least limit of the memory groups that the process belongs to. */
+/* Returns what a container allows: the lowest limit of the memory groups that the process belongs
+ * to. */
 static unsigned long long group_memory()
 {
     unsigned long long least = ~0ull;

@@ -1,5 +1,5 @@
 /*
- * Changing from one stack to another. Only what a function must keep for its caller is saved: the
+ * Changes from one stack to another. Only what a function must keep for its caller is saved: the
  * callee-saved registers of the platform's calling convention, not the floating-point environment.
  */
 #pragma once
@@ -8,7 +8,7 @@
 
 extern "C" {
 
-/* Where a function left off that called simt_switch..., and what that call is to return. */
+/* Says where a function left off that called simt_switch..., and what that call is to return. */
 struct simt_context {
     void *stack;
     uint64_t value;
@@ -17,9 +17,10 @@ struct simt_context {
 /* Leaves the caller's context in *from and goes on where the context `to` was left. */
 uint64_t simt_switch(struct simt_context *from, const struct simt_context *to);
 
-/* The same, but begins function() on an unused stack that ends before `top`, a multiple of 16. */
+/* Does the same, but begins function() on an unused stack that ends before `top`, a multiple of
+ * 16. */
 uint64_t simt_switch_to_new(struct simt_context *from, void *top, void (*function)());
 
-/* Goes on where `context` was left. The caller's own context is lost: never returns. */
+/* Goes on where `context` was left. The caller's own context is lost, so this never returns. */
 void simt_resume(const struct simt_context *context);
 }

@@ -1,4 +1,4 @@
-/* Atomic functions: relaxed, as CUDA's are. */
+/* Atomic functions are relaxed, as CUDA's are. */
 #include "run/engine.h"
 #include "threads/operations.h"
 #include <simt/atomics.h>
@@ -13,8 +13,8 @@ static AccessKind kind_of(int operation)
                                                                    : atomic_update;
 }
 
-/* A thread that keeps to one address may be waiting for another thread to change it: now and then
- * it lets the others run, or they never would. */
+/* A thread that keeps to one address may be waiting for another thread to change it. Now and then
+ * it lets the others run, which otherwise never would. */
 static void notice(const void *address, size_t bytes, AccessKind kind, const void *where)
 {
     constexpr unsigned repeats_before_yield = 64;
@@ -32,7 +32,7 @@ static void notice(const void *address, size_t bytes, AccessKind kind, const voi
     checker->atomic_access(address, bytes, kind, where);
 }
 
-/* Puts in what update(old) makes of the old value, which it returns. */
+/* Stores update(old) in place of the old value, and returns the old value. */
 template <class Word, class Update>
 static Word replace(Word *cell, Update update)
 {

@@ -1,4 +1,4 @@
-/* __syncthreads and its relatives, PTX's named barriers, and those of <cuda/barrier>. */
+/* These are __syncthreads and its relatives, PTX's named barriers, and those of <cuda/barrier>. */
 #include "run/scheduling.h"
 #include <ptx.cuh>
 
@@ -6,7 +6,8 @@ using namespace simt;
 
 /* ---- __syncthreads: all threads of the block ---- */
 
-/* Some lanes of a warp have returned and others wait. Whole warps may return on any hardware. */
+/* Returns whether some lanes of a warp have returned and others wait. Whole warps may return on any
+ * hardware. */
 static bool splits_a_warp(const Block &block)
 {
     for (unsigned w = 0; w < block.warps; w++)
@@ -64,7 +65,7 @@ static bool open(Block &block)
     return true;
 }
 
-/* The running thread has come. */
+/* The running thread has arrived. */
 __attribute__((always_inline)) static inline void wait_at_barrier(Block &block, Thread &self)
 {
     Warp *warp = block.running;
@@ -72,7 +73,7 @@ __attribute__((always_inline)) static inline void wait_at_barrier(Block &block, 
     leave(block, warp, self);
 }
 
-/* It is the first to arrive, or came to another place than the first. */
+/* The running thread is the first to arrive, or arrived at another place than the first. */
 __attribute__((noinline)) static void arrive_elsewhere(Block &block, Thread &self, Site site)
 {
     Barrier &barrier = block.barrier;
@@ -88,7 +89,7 @@ __attribute__((noinline)) static void arrive_elsewhere(Block &block, Thread &sel
     wait_at_barrier(block, self);
 }
 
-/* All that is rare is a call in tail position too: see leave(). */
+/* Everything rare is also a call in tail position: see leave(). */
 __attribute__((always_inline)) static inline void synchronise(Site site, unsigned char name)
 {
     Block &block = *worker->block;
@@ -113,8 +114,8 @@ int simt_syncthreads_reduce(int which, int value, Site site)
 
 /* ---- Barriers that count arrivals, whoever they are ---- */
 
-/* For the checker: who waits for a phase of a barrier knows of arrivals in that one, not in the
- * next. A thread is never further behind. */
+/* For the checker, a thread that waits for a phase of a barrier knows of arrivals in that phase,
+ * not in the next. It is never further behind. */
 static const void *order_of(const simt_barrier &barrier, unsigned phase)
 {
     return reinterpret_cast<const char *>(&barrier) + phase % 2;

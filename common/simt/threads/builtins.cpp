@@ -1,11 +1,11 @@
-/* What device code reads and calls that is neither a barrier nor a warp operation nor an atomic. */
+/* Device code reads and calls these, which are neither barriers nor warp operations nor atomics. */
 #include "host/memory.h"
 #include "run/engine.h"
 #include <chrono>
 
 using namespace simt;
 
-/* One tick per nanosecond: a device of 1 GHz. */
+/* One tick is a nanosecond, as on a device of 1 GHz. */
 long long simt_clock(void)
 {
     return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -33,7 +33,7 @@ void simt_launch_bounds(unsigned threads, unsigned, unsigned)
     const Block &block = *worker->block;
     if (block.threads <= threads)
         return;
-    /* Before any thread has done anything: the launch is refused, as if it had not begun. */
+    /* No thread has done anything yet, so the launch is refused as if it had not begun. */
     block.launch->allowed_threads = threads;
     block.launch->failed = true;
     abandon_block();
@@ -41,7 +41,8 @@ void simt_launch_bounds(unsigned threads, unsigned, unsigned)
 
 /* ---- Where an address lies ---- */
 
-/* Address 0 of the shared window would look like a null pointer: it begins a little further on. */
+/* Address 0 of the shared window would look like a null pointer, so it begins a little further
+ * on. */
 static const unsigned window_offset = 1024;
 
 unsigned simt_is_shared(const void *pointer)

@@ -1,4 +1,4 @@
-/* What atomics and reductions compute. */
+/* This is what atomics and reductions compute. */
 #pragma once
 
 #include <simt/math.h>
@@ -8,7 +8,7 @@
 namespace simt
 {
 
-/* Of a simt_operation that gives a new value, for a value of 2, 4 or 8 bytes. */
+/* Returns the new value of a simt_operation that gives one, for a value of 2, 4 or 8 bytes. */
 template <class Word>
 inline Word combined(Word old, int operation, Word value)
 {

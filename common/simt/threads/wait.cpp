@@ -1,4 +1,4 @@
-/* Waiting for other blocks, and for other threads that nothing tells of. */
+/* Threads wait here for other blocks, and for other threads that nothing announces. */
 #include "run/cluster.h"
 #include "run/scheduling.h"
 #include <algorithm>
@@ -7,9 +7,12 @@
 
 using namespace simt;
 
-/* What a block waits for whose threads all poll must come from another OS thread. When it does not
- * come soon, there may be many more of those than cores: the more of them sleep, the sooner it
- * comes. Each sleeps, once for a look of all its threads, a part of what it has waited so far. */
+/*
+ * When all threads of a block poll, what they wait for must come from another OS thread. If it does
+ * not come soon, there may be many more OS threads than cores: the more of them sleep, the sooner
+ * it comes. Each sleeps, once after a look by each of its threads, for a part of the time that it
+ * has waited so far.
+ */
 static void rest(bool alone, unsigned pollers)
 {
     constexpr unsigned patience = 100, longest = 100000; /* looks; microseconds */
@@ -25,7 +28,8 @@ static void rest(bool alone, unsigned pollers)
     }
 }
 
-/* Other warps first, then the other lanes: whoever polls must not keep the rest from running. */
+/* Other warps come first, then the other lanes: a thread that polls must not keep the rest from
+ * running. */
 void simt_yield(void)
 {
     Thread &thread = *current_thread;
@@ -41,7 +45,7 @@ void simt_yield(void)
     suspend(thread);
     block.pollers--;
     rest(alone, pollers);
-    /* several threads of the block may poll for another one of its cluster */
+    /* Several threads of the block may poll for another block of its cluster. */
     static __thread unsigned yields;
     if (alone || ++yields % 64 == 0)
         yield_to_cluster(block);

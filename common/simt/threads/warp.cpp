@@ -1,14 +1,16 @@
-/* Operations of a warp: lanes meet, and the last to arrive does the work for all. */
+/* In operations of a warp, lanes meet, and the last to arrive does the work for all. */
 #include "run/scheduling.h"
 #include "threads/operations.h"
 #include <simt/collectives.h>
 
 using namespace simt;
 
-/* What a lane reads from a lane that is not there: on a GPU anything; here, NaN of every type. */
+/* A lane reads this from a lane that does not exist. On a GPU it could be anything; here it is NaN
+ * of every type. */
 static const uint64_t no_lane = ~uint64_t(0);
 
-/* The lane that `lane` reads from; itself where that is outside its segment of `width` lanes. */
+/* Returns the lane that `lane` reads from, or `lane` where that is outside its segment of `width`
+ * lanes. */
 static inline unsigned source_lane(unsigned lane, unsigned how, unsigned operand, unsigned width)
 {
     const unsigned begin = lane & ~(width - 1), end = begin + width;
@@ -35,7 +37,7 @@ static void exchange(const Warp &warp, uint32_t lanes)
     }
 }
 
-/* All are there. Returns what the running thread goes on with. */
+/* All lanes have arrived. Returns what the running thread goes on with. */
 __attribute__((noinline)) static uint64_t complete(Warp &warp, Meeting &meeting)
 {
     const Meeting done = meeting;
@@ -57,7 +59,8 @@ __attribute__((noinline)) static uint64_t complete(Warp &warp, Meeting &meeting)
 
 constexpr char lanes_have_returned[] = "a warp operation that names lanes which have returned";
 
-/* Whom a meeting still waits for: not lanes that never existed, nor, as a rule, returned ones. */
+/* Returns the lanes that a meeting still waits for: not lanes that never existed, nor, as a rule,
+ * returned ones. */
 static inline uint32_t missing(const Warp &warp, const Meeting &meeting)
 {
     return meeting.mask & warp.missed & ~meeting.arrived;
@@ -90,7 +93,7 @@ __attribute__((always_inline)) static inline uint64_t arrive(Block &block, Warp 
     return leave(block, &warp, self);
 }
 
-/* With no meeting open, or with others than the caller's as the first. */
+/* No meeting is open, or the first one is for other lanes than the caller's. */
 __attribute__((noinline)) static uint64_t arrive_elsewhere(uint32_t mask, simt_meeting *run,
                                                            bool orders_memory, Thread &self)
 {
@@ -112,7 +115,7 @@ __attribute__((noinline)) static uint64_t arrive_elsewhere(uint32_t mask, simt_m
     return arrive(block, warp, meeting, self);
 }
 
-/* Comes to the meeting and leaves for another thread by calls in tail position: see leave(). */
+/* Joins the meeting and leaves for another thread by calls in tail position: see leave(). */
 __attribute__((always_inline)) static inline uint64_t
 meet(Warp &warp, uint32_t mask, simt_meeting *run, const char *what, bool orders_memory, Site site)
 {
@@ -141,8 +144,8 @@ unsigned simt_thread_number(void) { return current_thread->linear; }
 
 /* ---- __activemask: the lanes that come to the same place together ---- */
 
-/* Lets the warp's other lanes run until each has come here too, or waits elsewhere, or has
- * returned. A lane that polls memory would never do any of these, so there is an end to it. */
+/* Lets the warp's other lanes run until each has arrived here too, or waits elsewhere, or has
+ * returned. A lane that polls memory would never do any of these, so the waiting is limited. */
 unsigned simt_activemask(Site site)
 {
     Thread &thread = *current_thread;

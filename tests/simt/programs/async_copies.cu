@@ -1,5 +1,5 @@
-// <cuda/barrier> and <cuda/pipeline> as programs use them: phases of a block, tiles copied one step
-// ahead, and groups that move values of 16 bytes.
+// Programs use <cuda/barrier> and <cuda/pipeline> in this way: phases of a block, tiles copied one
+// step ahead, and groups that move values of 16 bytes.
 #include <cooperative_groups.h>
 #include <cstdio>
 #include <cuda/barrier>
@@ -24,7 +24,7 @@ __global__ void sum_by_phases(const float *in, float *out)
         auto token = ready.arrive();
         ready.wait(std::move(token));
         sum += tile[THREADS - 1 - threadIdx.x];
-        ready.arrive_and_wait(); // all have read the tile
+        ready.arrive_and_wait(); // all threads have read the tile
     }
     out[threadIdx.x] = sum;
 }
@@ -45,7 +45,7 @@ __global__ void sum_by_pipeline(const float4 *in, float4 *out)
         if (t == 0)
             continue;
         cuda::pipeline_consumer_wait_prior<1>(pipe);
-        __syncthreads(); // the neighbours' copies, too
+        __syncthreads(); // the neighbours' copies have arrived, too
         const float4 value = stage[(t - 1) % 2][threadIdx.x ^ 1];
         sum.x += value.x;
         sum.w += value.w;
@@ -74,7 +74,7 @@ __global__ void shared_pipeline(const float *in, float *out)
     out[threadIdx.x] = sum;
 }
 
-// From phase to phase only half as many threads come.
+// From phase to phase only half as many threads arrive.
 __global__ void fewer_and_fewer(float *out)
 {
     __shared__ cuda::barrier<cuda::thread_scope_block> barrier;

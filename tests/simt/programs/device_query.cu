@@ -1,4 +1,4 @@
-// What programs ask of a device, and what they do when something fails.
+// This is what programs ask of a device, and what they do when something fails.
 #include <iostream>
 #include <string>
 
@@ -43,7 +43,7 @@ int main(void)
     ok = ok && *cycles > 0;
     busy<<<1, 2048>>>(cycles, out);
     cudaError_t error = cudaGetLastError();
-    // CUDA 13.0 says cudaErrorInvalidValue, before it was cudaErrorInvalidConfiguration.
+    // CUDA 13.0 returns cudaErrorInvalidValue; older versions return cudaErrorInvalidConfiguration.
     ok = ok && (error == cudaErrorInvalidConfiguration || error == cudaErrorInvalidValue) &&
          std::string(cudaGetErrorName(cudaErrorInvalidConfiguration)) ==
              "cudaErrorInvalidConfiguration";

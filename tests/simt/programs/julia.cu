@@ -45,7 +45,7 @@ int main()
                 z = z * z + std::complex<float>(-0.8f, 0.156f);
                 step++;
             }
-            // Where a step more or less hangs on the last bit, a GPU's may be another.
+            // Where a step more or less depends on the last bit, a GPU may differ.
             wrong += steps[y * WIDTH + x] != step;
         }
     wrong = wrong > WIDTH * HEIGHT / 100;

@@ -1,6 +1,6 @@
-// What older programs expect of cuda_runtime.h: <time.h>, cudaThreadExit, and memory of the host
-// that kernels read after cudaHostRegister. A kernel has a host function's name, a function that of
-// a shuffle which CUDA no longer has.
+// Older programs expect this of cuda_runtime.h: <time.h>, cudaThreadExit, and host memory that
+// kernels read after cudaHostRegister. A kernel has the name of a host function, and a function has
+// that of a shuffle which CUDA no longer has.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-# Single-file CUDA programs as others write them, compiled as they are: by simtcc for the CPU, by nvcc for a GPU.
-# tests/test_simt.c runs them.
+# These are single-file CUDA programs as others write them, compiled unchanged: by simtcc for the CPU, by nvcc for a GPU.
+# tests/simt/test_simt.c runs them.
 
 PROGRAMS := $(patsubst tests/simt/programs/%.cu,%,$(wildcard tests/simt/programs/*.cu))
 

@@ -1,4 +1,4 @@
-// The many ways to spell launches, shared memory and kernels.
+// Launches, shared memory and kernels can be spelled in many ways.
 #include <iostream>
 #include <vector>
 #include <string>
@@ -27,7 +27,7 @@ __global__ void pick<9>(int *p)
 {
     *p = 900;
 }
-// A string that looks like what a preprocessor writes.
+// The string looks like a preprocessor's output.
 static const char *const script = R"(
 # 1 "forged.cu"
 )";

@@ -1,5 +1,5 @@
-// Tensor cores on tiles in shared memory that no program aligns, and which <cuda_pipeline.h> copies
-// one step ahead.
+// Tensor cores work on tiles in shared memory that the program does not align, and which
+// <cuda_pipeline.h> copies one step ahead.
 #include <assert.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
@@ -53,7 +53,7 @@ __global__ void product(const __half *A, const __half *B, float *C)
         C[(blockIdx.y * 16 + i / 16) * N + blockIdx.x * 16 + i % 16] = result[i];
 }
 
-// The last four of 16 bytes are zeros.
+// The last four of 16 bytes must be zeros.
 __global__ void fill_up(const float4 *in, float4 *out)
 {
     __shared__ float4 copy[32];

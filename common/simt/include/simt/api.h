@@ -1,4 +1,4 @@
-/* The typed C++ forms of the runtime's functions that nvcc offers beside the C ones. */
+/* nvcc offers these typed C++ forms of the runtime's functions beside the C ones. */
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,7 +12,8 @@ template <class T> void **untyped(T **pointer) { return reinterpret_cast<void **
 template <class... T> const void *untyped(void (*kernel)(T...)) { return reinterpret_cast<const void *>(kernel); }
 /* clang-format on */
 
-/* The variable's address; null, which every call refuses, where so many bytes do not fit there. */
+/* Returns the variable's address. It is null, which every call refuses, where the variable has too
+ * few bytes. */
 template <class T>
 const void *variable(const T &symbol, size_t bytes = 0, size_t offset = 0)
 {
@@ -26,7 +27,8 @@ inline int device_of(cudaMemLocation location)
 
 } /* namespace simt */
 
-/* The block size with the most resident threads, and the smallest grid that fills the device. */
+/* Returns the block size with the most resident threads, and the smallest grid that fills the
+ * device. */
 template <class Kernel> /* a kernel, or its address as void * */
 cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, Kernel kernel,
                                                size_t dynamic_shared = 0, int block_limit = 0)
@@ -49,7 +51,7 @@ cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, 
 }
 
 /* clang-format off */
-/* Pointers to pointers of any type. */
+/* These take pointers to pointers of any type. */
 template <class T> SIMT_INLINE(cudaError_t, cudaMalloc, (T **pointer, size_t bytes), cudaMalloc(simt::untyped(pointer), bytes))
 template <class T> SIMT_INLINE(cudaError_t, cudaMallocAsync, (T **pointer, size_t bytes, cudaStream_t stream), cudaMallocAsync(simt::untyped(pointer), bytes, stream))
 template <class T> SIMT_INLINE(cudaError_t, cudaMallocManaged, (T **pointer, size_t bytes, unsigned int flags = cudaMemAttachGlobal), cudaMallocManaged(simt::untyped(pointer), bytes, flags))
@@ -59,7 +61,7 @@ template <class T> SIMT_INLINE(cudaError_t, cudaMallocPitch, (T **pointer, size_
 template <class T> SIMT_INLINE(cudaError_t, cudaHostGetDevicePointer, (T **pointer, void *host, unsigned int flags), cudaHostGetDevicePointer(simt::untyped(pointer), host, flags))
 template <class T> SIMT_INLINE(cudaError_t, cudaStreamAttachMemAsync, (cudaStream_t stream, T *pointer, size_t bytes = 0, unsigned int flags = cudaMemAttachSingle), cudaStreamAttachMemAsync(stream, static_cast<void *>(pointer), bytes, flags))
 
-/* CUDA 13's parameters, and C++'s own. Managed memory is everywhere at the same time. */
+/* These take CUDA 13's parameters, and C++'s own. Managed memory is everywhere at the same time. */
 SIMT_INLINE(cudaError_t, cudaMemPrefetchAsync, (const void *pointer, size_t bytes, cudaMemLocation location, unsigned int, cudaStream_t stream = nullptr), cudaMemPrefetchAsync(pointer, bytes, simt::device_of(location), stream))
 SIMT_INLINE(cudaError_t, cudaMemAdvise, (const void *pointer, size_t bytes, cudaMemoryAdvise advice, cudaMemLocation location), cudaMemAdvise(pointer, bytes, advice, simt::device_of(location)))
 SIMT_INLINE(cudaError_t, cudaEventCreate, (cudaEvent_t *event, unsigned int flags), cudaEventCreateWithFlags(event, flags))
@@ -73,7 +75,8 @@ template <class T> SIMT_INLINE(cudaError_t, cudaGetSymbolAddress, (void **pointe
 template <class T> SIMT_INLINE(cudaError_t, cudaGetSymbolAddress, (T **pointer, const T &symbol), cudaGetSymbolAddress(simt::untyped(pointer), simt::variable(symbol)))
 template <class T> SIMT_INLINE(cudaError_t, cudaGetSymbolSize, (size_t *bytes, const T &symbol), (*bytes = sizeof symbol, cudaSuccess))
 
-/* Kernels by name; a template kernel needs its arguments spelled out, as in cudaFuncSetAttribute(tile<16>, ...). */
+/* These take kernels by name. A template kernel needs its arguments spelled out, as in
+ * cudaFuncSetAttribute(tile<16>, ...). */
 template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncSetCacheConfig, (void (*kernel)(Parameters...), cudaFuncCache config), cudaFuncSetCacheConfig(simt::untyped(kernel), config))
 template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncSetSharedMemConfig, (void (*kernel)(Parameters...), cudaSharedMemConfig config), cudaFuncSetSharedMemConfig(simt::untyped(kernel), config))
 template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncSetAttribute, (void (*kernel)(Parameters...), cudaFuncAttribute attribute, int value), cudaFuncSetAttribute(simt::untyped(kernel), attribute, value))

@@ -1,5 +1,5 @@
-/* Atomic functions. All are calls into the runtime, so that the checked build counts each as one
- * access and both builds let others run when a thread does nothing but poll one address. */
+/* All atomic functions are calls into the runtime. So the checked build counts each as one access,
+ * and both builds let others run when a thread only polls one address. */
 #pragma once
 
 #include <simt/collectives.h>
@@ -10,7 +10,7 @@ extern "C" {
 /* Carries out a simt_operation on 2, 4 or 8 bytes and returns the value from before. */
 uint64_t simt_atomic(void *address, size_t bytes, int operation, uint64_t value, uint64_t expected);
 
-/* *cell = update(*cell, operand), of 2 or 4 bytes. `before` receives the old value. */
+/* Does *cell = update(*cell, operand), for 2 or 4 bytes. `before` receives the old value. */
 typedef void simt_atomic_function(void *cell, const void *operand);
 void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *update,
                         const void *operand, void *before);
@@ -19,7 +19,7 @@ void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *updat
 namespace simt
 {
 
-/* The operation on the T at `address`, whose bits travel in a word. */
+/* Carries out the operation on the T at `address`, whose bits travel in a word. */
 template <class T>
 inline T atomic(const volatile T *address, int operation, T value, T expected = T())
 {
@@ -30,7 +30,7 @@ inline T atomic(const volatile T *address, int operation, T value, T expected = 
                      value);
 }
 
-/* T's own minimum and maximum: the word's is unsigned. */
+/* T has its own minimum and maximum, because the word's are unsigned. */
 template <class T>
 constexpr int atomic_minimum = std::is_signed_v<T> ? simt_min_signed : simt_min;
 template <class T>
@@ -38,7 +38,7 @@ constexpr int atomic_maximum = std::is_signed_v<T> ? simt_max_signed : simt_max;
 template <class T>
 constexpr int atomic_addition = std::is_floating_point_v<T> ? simt_add_float : simt_add;
 
-/* 0 - value in T's own width, without a warning for unsigned T. */
+/* Returns 0 - value in T's own width, without a warning for unsigned T. */
 template <class T>
 constexpr T negated(T value)
 {

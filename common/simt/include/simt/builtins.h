@@ -1,4 +1,4 @@
-/* threadIdx and its relatives, barriers, fences, clocks, and loads with a cache hint. */
+/* These are threadIdx and its relatives, barriers, fences, clocks, and loads with a cache hint. */
 #pragma once
 
 #include <simt/keywords.h>
@@ -11,16 +11,16 @@ extern const __thread dim3 blockDim;
 extern const __thread dim3 gridDim;
 static constexpr int warpSize = 32;
 
-/* The calling OS thread's dynamic shared memory: 16 bytes past a multiple of 1024, because more
- * alignment than a declaration asks for would be luck. */
+/* This is the calling OS thread's dynamic shared memory. It begins 16 bytes past a multiple of
+ * 1024, because more alignment than a declaration asks for would be luck. */
 extern __thread char simt_dynamic_shared[];
-/* Where it begins in a block whose declaration asks for more: at the multiple of 1024. */
+/* Returns where it begins in a block whose declaration asks for more: at the multiple of 1024. */
 extern "C" char *simt_aligned_dynamic_shared(void);
 
 namespace simt
 {
 
-/* What simtcc makes of extern __shared__ T name[]; see translate.cpp. */
+/* simtcc turns extern __shared__ T name[]; into this: see translate.cpp. */
 template <class T>
 using pointer_to = T *;
 
@@ -39,13 +39,13 @@ void copy_together(const Group &group, void *to, const void *from, size_t bytes)
         static_cast<char *>(to)[i] = static_cast<const char *>(from)[i];
 }
 
-/* Where simtcc has device code's new take its memory. */
+/* simtcc makes device code's new take its memory here. */
 enum DeviceHeap { device_heap };
 
 } /* namespace simt */
 
 extern "C" {
-/* Device memory for device code: null when there is none left. */
+/* Allocates device memory for device code; returns null when none is left. */
 void *simt_device_malloc(size_t bytes);
 void simt_device_free(void *pointer);
 void simt_syncthreads(simt::Site site);
@@ -70,10 +70,10 @@ inline void __nanosleep(unsigned) { simt_yield(); }
 inline void __brkpt() { __trap(); }
 inline void __prof_trigger(int) {}
 SIMT_INLINE(long long, clock64, (), simt_clock())
-/* What simtcc makes of clock() in device code, where <time.h>'s would be another clock. */
+/* simtcc turns clock() in device code into this, because <time.h> has another clock. */
 SIMT_INLINE(clock_t, simt_device_clock, (), static_cast<clock_t>(simt_clock()))
 
-/* Loads and stores with a hint for the cache, which is all that tells them from ordinary ones. */
+/* Loads and stores with a hint for the cache differ from ordinary ones only in that hint. */
 #define SIMT_LOAD(name) template <class T> __forceinline__ T name(const T *pointer) { return *pointer; }
 #define SIMT_STORE(name) template <class T> __forceinline__ void name(T *pointer, std::common_type_t<T> value) { *pointer = value; }
 SIMT_LOAD(__ldg) SIMT_LOAD(__ldca) SIMT_LOAD(__ldcg) SIMT_LOAD(__ldcs) SIMT_LOAD(__ldlu) SIMT_LOAD(__ldcv)

@@ -1,12 +1,12 @@
-/* Warp shuffles, votes, matches and reductions. Each is one simt_meet: see simt/warp.h. */
+/* Warp shuffles, votes, matches and reductions are each one simt_meet: see simt/warp.h. */
 #pragma once
 
 #include <simt/keywords.h>
 #include <simt/warp.h>
 
 extern "C" {
-/* Values travel as 8 bytes, whatever their type. `form`: index, up, down or xor, and 4 times the
- * width; six registers hold all that is passed. */
+/* Values travel as 8 bytes, whatever their type. `form` is index, up, down or xor, plus 4 times the
+ * width, so that everything fits in six registers. */
 enum simt_shuffle_kind { simt_shuffle_index, simt_shuffle_up, simt_shuffle_down, simt_shuffle_xor };
 uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned form,
                       simt::Site site);
@@ -25,7 +25,8 @@ unsigned simt_activemask(simt::Site site);
 namespace simt
 {
 
-/* A value's bits, and back: `value` is any, for a type without a default. */
+/* Returns a value's bits, and converts them back. `value` is any value, for a type without a
+ * default. */
 template <class T>
 inline uint64_t to_word(T value)
 {

@@ -1,4 +1,5 @@
-/* The two 16-bit floating-point formats, to and from float and double: to nearest, ties to even. */
+/* The two 16-bit floating-point formats are converted to and from float and double: to nearest,
+ * ties to even. */
 #pragma once
 
 #include <simt/math.h>
@@ -6,7 +7,7 @@
 namespace simt
 {
 
-/* binary16: 1 sign, 5 exponent, 10 fraction bits. */
+/* binary16 has 1 sign, 5 exponent and 10 fraction bits. */
 struct Binary16 {
     static float to_float(uint16_t bits)
     {
@@ -36,7 +37,7 @@ struct Binary16 {
     }
 };
 
-/* bfloat16: the upper half of a float. */
+/* bfloat16 is the upper half of a float. */
 struct Brain16 {
     static float to_float(uint16_t bits) { return same_bits<float>(uint32_t(bits) << 16); }
 
@@ -49,8 +50,8 @@ struct Brain16 {
     }
 };
 
-/* double to float so that a second rounding, to 16 bits, gives what one rounding would: where the
- * float is inexact its last bit is made odd, which keeps it off every tie. */
+/* Converts double to float so that a second rounding, to 16 bits, gives what one rounding would.
+ * Where the float is inexact its last bit is made odd, which keeps it off every tie. */
 inline float rounded_to_odd(double value)
 {
     float nearest = float(value);
@@ -60,7 +61,8 @@ inline float rounded_to_odd(double value)
     return same_bits<float>((same_bits<uint32_t>(nearest) - outside) | 1u);
 }
 
-/* The neighbour of the nearest value in the given direction: -1 down, +1 up, 0 towards zero. */
+/* Returns the neighbour of the nearest value in the given direction: -1 down, +1 up, 0 towards
+ * zero. */
 template <class Format>
 inline uint16_t directed(float value, int direction)
 {
@@ -70,7 +72,7 @@ inline uint16_t directed(float value, int direction)
         direction = value > 0 ? -1 : 1;
     if (nearest != nearest || nearest == value || (nearest < value) == (direction < 0))
         return bits;
-    /* One step: away from zero counts the bits up, towards zero down. */
+    /* One step away from zero counts the bits up, one towards zero counts them down. */
     bool negative = bits & 0x8000;
     if ((bits & 0x7fff) == 0)
         return direction < 0 ? 0x8001 : 0x0001;

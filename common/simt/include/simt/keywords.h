@@ -1,9 +1,10 @@
-/* CUDA's keywords as g++ understands them. The rest (<<<>>>, __shared__) is rewritten by simtcc. */
+/* These are CUDA's keywords as g++ understands them. simtcc rewrites the rest (<<<>>>,
+ * __shared__). */
 #pragma once
 
 #include <vector_types.h>
 
-/* In device code simtcc has to see these; it, too, makes nothing of them, but for __shared__. */
+/* simtcc has to see these in device code. It makes nothing of them either, except of __shared__. */
 #ifndef __CUDACC__
 #define __global__
 #define __device__
@@ -23,6 +24,6 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
 
-/* For lists of functions that are one expression. */
+/* This is for lists of functions that are one expression. */
 #define SIMT_INLINE(R, name, parameters, ...)                                                      \
     inline R name parameters { return __VA_ARGS__; }

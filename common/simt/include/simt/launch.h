@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-/* What the compiled program hands to the runtime. */
+/* The compiled program hands this to the runtime. */
 struct simt_launch {
     const char *kernel = "", *file = "";
     int line = 0;
@@ -25,7 +25,8 @@ struct simt_launch {
     cudaStream_t stream;
     int cooperative = 0;
     dim3 cluster = {}; /* in blocks; 1 x 1 x 1 without clusters */
-    /* null where the kernel's address is not known: deduced template arguments */
+    /* This is null where the kernel's address is not known because template arguments are
+     * deduced. */
     const void *entry = nullptr;
     void (*invoke)(void *arguments) = nullptr;
     void *arguments = nullptr;
@@ -34,16 +35,19 @@ struct simt_launch {
 
 extern "C" cudaError_t simt_run(const struct simt_launch *launch);
 
-/* What simtcc puts behind a file's text, for reports on its kernels: names are "A,B,C,N". */
+/* simtcc puts calls of this behind a file's text, for reports on its kernels. `names` is
+ * "A,B,C,N". */
 extern "C" void simt_name_parameters(const char *kernel, const char *names);
 
-/* What simtcc makes of __launch_bounds__: the kernel's first statement. The first number counts. */
+/* simtcc turns __launch_bounds__ into this, the kernel's first statement. The first number
+ * counts. */
 extern "C" void simt_launch_bounds(unsigned threads, unsigned blocks = 0, unsigned cluster = 0);
 
 namespace simt
 {
 
-/* A parameter with a constructor or destructor is copied as bytes: no CUDA thread runs either. */
+/* A parameter with a constructor or destructor is copied as bytes: no CUDA thread runs either of
+ * them. */
 template <class T>
 struct Bytes {
     alignas(T) char bytes[sizeof(T)];
@@ -52,7 +56,7 @@ struct Bytes {
     operator T &() { return reinterpret_cast<T &>(bytes); }
 };
 
-/* Of an object that a kernel takes by reference (in managed memory), the address. */
+/* For an object that a kernel takes by reference (in managed memory), this is the address. */
 template <class T>
 struct Bytes<T &> {
     T *address;
@@ -69,8 +73,8 @@ inline constexpr bool trivial_for_calls =
 template <class T>
 using Stored = std::conditional_t<trivial_for_calls<T> && !std::is_reference_v<T>, T, Bytes<T>>;
 
-/* What is not trivial for calls is passed as the address of the caller's copy: the Itanium C++
- * ABI's rule, which every compiler for Linux keeps. */
+/* An argument that is not trivial for calls is passed as the address of the caller's copy. This is
+ * the Itanium C++ ABI's rule, which every compiler for Linux keeps. */
 template <class T>
 using Passed = std::conditional_t<trivial_for_calls<T>, T, T &>;
 
@@ -88,7 +92,7 @@ struct Invocation<std::index_sequence<Positions...>, Function, Parameters...>
     : Argument<Positions, Parameters>... {
     Function function;
 
-    /* Reading the arguments is no access of the kernel's. */
+    /* Reading the arguments is not an access by the kernel. */
     __attribute__((no_sanitize("thread"))) static void invoke(void *self)
     {
         Invocation &call = *static_cast<Invocation *>(self);
@@ -97,7 +101,7 @@ struct Invocation<std::index_sequence<Positions...>, Function, Parameters...>
     }
 };
 
-/* Runs what is asked for, but for the kernel and its arguments. */
+/* Runs a launch that lacks only the kernel and its arguments. */
 template <class Function, class... Parameters>
 cudaError_t run(simt_launch launch, const void *entry, Function function,
                 const Parameters &...arguments)
@@ -111,7 +115,8 @@ cudaError_t run(simt_launch launch, const void *entry, Function function,
     return simt_run(&launch);
 }
 
-/* enable_if_t: the function alone decides the parameters, to which the arguments convert. */
+/* enable_if_t makes the function alone decide the parameters, to which the arguments are
+ * converted. */
 template <class... Parameters>
 cudaError_t run(const simt_launch &launch, void (*function)(Parameters...),
                 const std::enable_if_t<true, Parameters> &...arguments)
@@ -122,8 +127,8 @@ cudaError_t run(const simt_launch &launch, void (*function)(Parameters...),
                                         reinterpret_cast<Function>(entry), arguments...);
 }
 
-/* Where the name alone is no address, the arguments' types may choose one. Where they do not, as
- * they have to be converted, the kernel is called by its name. */
+/* Where the name alone is no address, the arguments' types may choose one. Where they do not,
+ * because they have to be converted, the kernel is called by its name. */
 template <class Call, class Find>
 struct ConfiguredKernel {
     simt_launch launch;
@@ -134,7 +139,8 @@ struct ConfiguredKernel {
     void operator()(Arguments... arguments) const
     {
         static_assert(std::is_void_v<decltype(call(arguments...))>, "a kernel returns void");
-        /* the overload, or the instance of the template, with just these parameters */
+        /* This chooses the overload, or the instance of the template, with exactly these
+         * parameters. */
         constexpr auto address = [](void (*function)(Arguments...)) { return function; };
         if constexpr (std::is_invocable_v<Find, decltype(address)>)
             run(launch, find(address), arguments...);
@@ -143,10 +149,12 @@ struct ConfiguredKernel {
     }
 };
 
-/* The arguments convert to the kernel's parameter types as in any call. By its name the kernel is
- * called with fewer, where parameters have defaults, which a pointer has forgotten, and with what
- * it cannot take, for the compiler to complain. An integer may be the 0 that is a pointer: of
- * that it only says that there is no such call. */
+/*
+ * The arguments are converted to the kernel's parameter types as in any call. The kernel is called
+ * by its name with fewer arguments, where parameters have defaults, which a pointer has forgotten,
+ * and with arguments that it cannot take, so that the compiler complains. An integer may be the 0
+ * that is a pointer; then this only says that there is no such call.
+ */
 template <class Call, class... Parameters>
 struct ConfiguredKernel<Call, void (*)(Parameters...)> {
     simt_launch launch;
@@ -173,8 +181,8 @@ struct ConfiguredKernel<Call, void (*)(Parameters...)> {
     }
 };
 
-/* Whether something that is not known as a __global__ function may stand before <<<: a pointer or
- * a reference to one, or what becomes a pointer. */
+/* Says whether something that is not known as a __global__ function may stand before <<<: a pointer
+ * or a reference to one, or what becomes a pointer. */
 template <class T, class = void>
 inline constexpr bool simt_may_be_launched = false;
 template <class T>
@@ -186,7 +194,7 @@ auto simt_kernel(const char *name, Find find, Call call, dim3 grid, dim3 block, 
                  cudaStream_t stream = nullptr, SIMT_CALL_SITE)
 {
     const simt_launch launch = {name, site.file, site.line, grid, block, shared, stream};
-    /* A name that stands for exactly one function. (With the parameters' types for a template's
+    /* The name stands for exactly one function. (With the parameters' types for a template's
      * arguments the compiler would take the one without any.) */
     constexpr auto address = [](auto *function) { return function; };
     if constexpr (std::is_invocable_v<Find, decltype(address)>)
@@ -195,7 +203,7 @@ auto simt_kernel(const char *name, Find find, Call call, dim3 grid, dim3 block, 
         return ConfiguredKernel<Call, Find>{launch, call, find};
 }
 
-/* What simtcc makes of a launch inside a kernel or a __device__ function. */
+/* simtcc turns a launch inside a kernel or a __device__ function into this. */
 template <class... T>
 SIMT_UNSUPPORTED("launches by a kernel (dynamic parallelism)")
 void (*simt_kernel_in_device_code(T...))(...);

@@ -1,6 +1,6 @@
-/* CUDA's mathematical functions that <math.h> lacks, and the integer and conversion intrinsics.
- * The fast ones (__expf, __sinf, __fdividef, ...) give the accurate result: programs that need the
- * accuracy of the slow functions cannot be told apart here from those that do with less. */
+/* These are CUDA's mathematical functions that <math.h> lacks, and the integer and conversion
+ * intrinsics. The fast ones (__expf, __sinf, __fdividef, ...) give the accurate result, so a
+ * program that needs the accuracy of the slow functions does not show here. */
 #pragma once
 
 #include <cfenv>
@@ -14,7 +14,7 @@
 namespace simt
 {
 
-/* sin(pi x) with exact zeros and ones: x is brought to [-1, 1] first. */
+/* Returns sin(pi x) with exact zeros and ones: x is brought to [-1, 1] first. */
 inline double sin_of_pi(double x)
 {
     double reduced = std::remainder(x, 2.0);
@@ -29,7 +29,7 @@ inline double cos_of_pi(double x)
     return reduced == 0.5 || reduced == 1.5 ? 0.0 : std::cos(M_PI * reduced);
 }
 
-/* Newton's method on erf, from a rational first guess. */
+/* This is Newton's method on erf, from a rational first guess. */
 inline double inverse_erf(double y)
 {
     if (!(y > -1.0 && y < 1.0))
@@ -41,8 +41,8 @@ inline double inverse_erf(double y)
     return x;
 }
 
-/* What `operation` gives in this rounding direction, of the variables that it refers to: the
- * compiler has to take them for changed, or it would calculate before the direction is set. */
+/* Returns what `operation` gives in this rounding direction for the variables that it refers to.
+ * The compiler has to take them as changed, or it would calculate before the direction is set. */
 template <class To, class Operation>
 inline To rounded(int direction, Operation operation)
 {
@@ -58,7 +58,7 @@ template <class To>
 inline To saturated(double whole)
 {
     typedef std::numeric_limits<To> range;
-    /* 2^63 and the like are doubles; the largest To may not be. */
+    /* 2^63 and the like are doubles; the largest To may not be one. */
     if (whole >= std::ldexp(1.0, range::digits))
         return range::max();
     if (whole < double(range::min()))
@@ -87,7 +87,7 @@ __extension__ typedef unsigned __int128 unsigned_wide;
     constexpr R prefix##max(A a, B b) { return (R)a < (R)b ? (R)b : (R)a; }
 #define SIMT_MIN_MAX_INTEGER(S, U)                                                                 \
     SIMT_MIN_MAX(, S, S, S) SIMT_MIN_MAX(, U, U, U) SIMT_MIN_MAX(, S, U, U) SIMT_MIN_MAX(, U, S, U)
-/* Like fminf and fmaxf: a number wins over NaN. */
+/* As with fminf and fmaxf, a number wins over NaN. */
 #define SIMT_MIN_MAX_FLOAT(A, B, R)                                                                \
     inline R min(A a, B b) { return std::fmin(R(a), R(b)); }                                       \
     inline R max(A a, B b) { return std::fmax(R(a), R(b)); }
@@ -170,7 +170,7 @@ SIMT_INLINE(float, __saturatef, (float x), x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.
 
 /* ---- Arithmetic with a rounding direction ---- */
 
-/* The expression in each direction: name_rn(parameters) and so on. */
+/* Evaluates the expression in each direction: name_rn(parameters) and so on. */
 #define SIMT_ROUNDED_TO(R, name, direction, parameters, ...)                                       \
     SIMT_INLINE(R, name, parameters, simt::rounded<R>(direction, [&] { return R(__VA_ARGS__); }))
 #define SIMT_ROUNDED(R, name, parameters, ...)                                                     \
@@ -246,7 +246,7 @@ SIMT_INLINE(int, __mulhi, (int x, int y), int(int64_t(x) * y >> 32))
 SIMT_INLINE(unsigned int, __umulhi, (unsigned int x, unsigned int y), unsigned(uint64_t(x) * y >> 32))
 SIMT_INLINE(long long, __mul64hi, (long long x, long long y), static_cast<long long>(simt::wide(x) * y >> 64))
 SIMT_INLINE(unsigned long long, __umul64hi, (unsigned long long x, unsigned long long y), static_cast<unsigned long long>(simt::unsigned_wide(x) * y >> 64))
-/* The product of the low 24 bits. */
+/* This is the product of the low 24 bits. */
 SIMT_INLINE(unsigned int, __umul24, (unsigned int x, unsigned int y), (x & 0xffffffu) * (y & 0xffffffu))
 SIMT_INLINE(int, __mul24, (int x, int y), int(unsigned(int(unsigned(x) << 8) >> 8) * unsigned(int(unsigned(y) << 8) >> 8)))
 SIMT_INLINE(unsigned int, __usad, (unsigned int x, unsigned int y, unsigned int sum), sum + (x > y ? x - y : y - x))
@@ -255,7 +255,8 @@ SIMT_INLINE(int, __hadd, (int x, int y), int((int64_t(x) + y) >> 1))
 SIMT_INLINE(int, __rhadd, (int x, int y), int((int64_t(x) + y + 1) >> 1))
 SIMT_INLINE(unsigned int, __uhadd, (unsigned int x, unsigned int y), unsigned((uint64_t(x) + y) >> 1))
 SIMT_INLINE(unsigned int, __urhadd, (unsigned int x, unsigned int y), unsigned((uint64_t(x) + y + 1) >> 1))
-/* The upper word of high:low shifted left by shift mod 32, and the lower word shifted right; _lc, _rc: by at most 32. */
+/* Returns the upper word of high:low shifted left by shift mod 32, or the lower word shifted right.
+ * _lc and _rc shift by at most 32. */
 SIMT_INLINE(unsigned int, __funnelshift_l, (unsigned int low, unsigned int high, unsigned int shift), unsigned(simt::joined(high, low) << (shift & 31) >> 32))
 SIMT_INLINE(unsigned int, __funnelshift_r, (unsigned int low, unsigned int high, unsigned int shift), unsigned(simt::joined(high, low) >> (shift & 31)))
 SIMT_INLINE(unsigned int, __funnelshift_lc, (unsigned int low, unsigned int high, unsigned int shift), shift < 32 ? __funnelshift_l(low, high, shift) : low)
@@ -273,7 +274,8 @@ inline unsigned int __brev(unsigned int x)
 SIMT_INLINE(unsigned long long, __brevll, (unsigned long long x),
             simt::joined(__brev(unsigned(x)), __brev(unsigned(x >> 32))))
 
-/* Each nibble of `selector` picks one of the bytes of y:x; with its top bit, that byte's sign. */
+/* Each nibble of `selector` picks one of the bytes of y:x, or that byte's sign if the nibble's top
+ * bit is set. */
 inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector)
 {
     const uint64_t bytes = simt::joined(y, x);
@@ -286,7 +288,7 @@ inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int sel
     return result;
 }
 
-/* Dot products of four bytes, or of two halves and two of four bytes, added to an accumulator. */
+/* Adds dot products of four bytes, or of two halves and two of four bytes, to an accumulator. */
 #define SIMT_DOT(T, Half, Pair, Byte, Vector)                                                      \
     inline T __dp4a(T a, T b, T sum)                                                               \
     {                                                                                              \

@@ -1,9 +1,9 @@
-/* CUDA that the CPU backend does not have: each name says so when it is used. */
+/* The CPU backend does not have this part of CUDA: each name says so when it is used. */
 #pragma once
 
 #include <driver_types.h>
 
-/* "...": a program's own overload is a better match. */
+/* "..." makes a program's own overload a better match. */
 SIMT_UNSUPPORTED("CUDA graphs")
 cudaError_t cudaGraphCreate(...), cudaGraphInstantiate(...), cudaGraphLaunch(...),
     cudaStreamBeginCapture(...), cudaStreamEndCapture(...);
@@ -14,7 +14,7 @@ cudaError_t cudaMallocArray(...), cudaMalloc3DArray(...);
 SIMT_UNSUPPORTED("3D copies") cudaError_t cudaMemcpy3D(...);
 SIMT_UNSUPPORTED("handles shared between processes") cudaError_t cudaIpcGetMemHandle(...);
 
-/* As in CUDA from compute capability 7.0 on. */
+/* These are missing as in CUDA from compute capability 7.0 on. */
 #define SIMT_WITHOUT_MASK(name)                                                                    \
     SIMT_UNSUPPORTED("shuffles and votes without a mask (" #name "_sync has one)") int name(...);
 SIMT_WITHOUT_MASK(__shfl)

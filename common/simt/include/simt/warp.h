@@ -1,4 +1,4 @@
-/* What device-side headers (shuffles, cooperative groups, instructions) are built on. */
+/* The device-side headers (shuffles, cooperative groups, instructions) are built on this. */
 #pragma once
 
 #include <stddef.h>
@@ -6,7 +6,7 @@
 namespace simt
 {
 
-/* A call in the program, for reports. */
+/* A site is a call in the program, for reports. */
 struct Site {
     const char *file;
     int line;
@@ -19,7 +19,7 @@ struct Site {
 
 } /* namespace simt */
 
-/* A function's last parameter, which its callers leave out. */
+/* This is a function's last parameter, which its callers leave out. */
 #define SIMT_CALL_SITE simt::Site site = simt::Site()
 
 extern "C" {
@@ -36,8 +36,8 @@ typedef void simt_meeting(void *const *slot, unsigned lanes);
 void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, int orders_memory,
                simt::Site site);
 
-/* What the runtime computes of an old value and another: for atomics and reductions, and, from
- * atomicInc() on, which wraps to 0 past the value, for atomics only. */
+/* The runtime computes these from an old value and another: for atomics and reductions, and, from
+ * atomicInc() on, which wraps to 0 past the value, only for atomics. */
 /* clang-format off */
 enum simt_operation {
     simt_add, simt_and, simt_or, simt_xor, simt_min_signed, simt_max_signed, simt_min, simt_max,
@@ -45,33 +45,36 @@ enum simt_operation {
 };
 /* clang-format on */
 
-/* Other threads of the block, and other blocks, get a chance to run. */
+/* Lets other threads of the block, and other blocks, run. */
 void simt_yield(void);
 
-/* The launch fails with cudaErrorLaunchFailure and this message; the calling block ends here. */
+/* The launch fails with cudaErrorLaunchFailure and this message, and the calling block ends
+ * here. */
 void simt_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* Shared-window addresses as 32-bit numbers, as __cvta_generic_to_shared gives them, and back. */
+/* Converts between pointers and shared-window addresses as 32-bit numbers, as
+ * __cvta_generic_to_shared gives them. */
 unsigned simt_shared_address(const void *pointer);
 void *simt_shared_pointer(unsigned address);
 
-/* A barrier of <cuda/barrier>, in shared memory: simt_barrier_arrive returns the phase that
- * simt_barrier_wait waits for the end of. Threads that wait know what those did that arrived. */
+/* This is a barrier of <cuda/barrier>, in shared memory. simt_barrier_arrive returns the phase
+ * whose end simt_barrier_wait waits for. Threads that wait know what the threads that arrived
+ * did. */
 struct simt_barrier {
-    unsigned long long mark; /* where it is initialised */
+    unsigned long long mark; /* the place where it is initialised */
     unsigned expected, missing, phase;
 };
 void simt_barrier_init(struct simt_barrier *barrier, unsigned expected);
 unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned count, simt::Site site);
 void simt_barrier_wait(struct simt_barrier *barrier, unsigned phase, simt::Site site);
-/* Arrives, and is expected no longer from the next phase on. */
+/* Arrives, and is no longer expected from the next phase on. */
 void simt_barrier_drop(struct simt_barrier *barrier, simt::Site site);
 
-/* The barrier between all blocks of a cooperative launch. */
+/* This is the barrier between all blocks of a cooperative launch. */
 void simt_grid_sync(simt::Site site);
 int simt_is_cooperative(void);
 
-/* The running thread's lane, and its number in the block. */
+/* These return the running thread's lane, and its number in the block. */
 unsigned simt_lane(void);
 unsigned simt_thread_number(void);
 }

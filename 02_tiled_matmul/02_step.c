@@ -1,0 +1,110 @@
+/* Step 02's rows, a table for each ladder: common/problems/matmul.h says what the fields are. */
+#include "02_step.h"
+#include "harness/ladder.h"
+#include "02_tiled_matmul/limit/12_sgemm.h"
+#include "02_tiled_matmul/limit/13_sgemm_cluster.h"
+#include "device/device.h"
+
+static struct cost sgemm_cost_on(const struct matmul_kernel *row, int M, int N, int K,
+                                 const struct device_limits *device)
+{
+    const struct sgemm_plan plan = plan_sgemm(M, N, device);
+    struct matmul_kernel chosen = *row;
+    chosen.BM = sgemm_tiles[plan.tile].BM;
+    chosen.BN = sgemm_tiles[plan.tile].BN;
+    return matmul_tiles_cost(&chosen, plan.blocks, M, N, K);
+}
+
+/* A row's cost is that on the current device. */
+static struct cost sgemm_cost(const struct matmul_kernel *row, int M, int N, int K)
+{
+    struct device_limits device;
+    current_device(&device);
+    return sgemm_cost_on(row, M, N, K, &device);
+}
+
+static struct cost sgemm_cluster_cost_on(const struct matmul_kernel *row, int M, int N, int K,
+                                         const struct device_limits *device)
+{
+    if (device->architecture < SGEMM_CLUSTER_ARCHITECTURE)
+        return sgemm_cost_on(row, M, N, K, device);
+    const struct sgemm_cluster_plan plan = plan_sgemm_cluster(M, N, K, device);
+    struct cost cost = {0, 0, 0, 0};
+    for (int i = 0; i < plan.count; i++) {
+        const struct cluster_launch *launch = &plan.launches[i];
+        struct matmul_kernel chosen = *row;
+        chosen.BM = cluster_tiles[launch->tile].BM;
+        chosen.BN = cluster_tiles[launch->tile].BN;
+        const struct cost part = matmul_tiles_cost(&chosen, launch->region.tiles, M, N, K);
+        cost.loads += part.loads;
+        cost.bytes_read += part.bytes_read;
+        cost.stores = part.stores;
+        cost.bytes_written = part.bytes_written;
+    }
+    return cost;
+}
+
+static struct cost sgemm_cluster_cost(const struct matmul_kernel *row, int M, int N, int K)
+{
+    struct device_limits device;
+    current_device(&device);
+    return sgemm_cluster_cost_on(row, M, N, K, &device);
+}
+
+static const struct matmul_kernel core[] = {
+    MATMUL_ROW(shared_tile, "01_shared_tile.cu",
+               "a block shares a tile of A and of B through shared memory",
+               .cost = matmul_tiled_cost, .BM = 16, .BN = 16, .load_width = 1, .store_width = 1),
+    MATMUL_ROW(column_tile, "02_column_tile.cu", "a thread computes a column of 8 elements",
+               .about.after = "shared_tile", .cost = matmul_tiled_cost, .BM = 64, .BN = 64,
+               .load_width = 1, .store_width = 1),
+    MATMUL_ROW(register_tile, "03_register_tile.cu",
+               "a thread computes 8 x 8 elements from registers", .about.after = "column_tile",
+               .cost = matmul_tiled_cost, .BM = 128, .BN = 128, .load_width = 1, .store_width = 1),
+    MATMUL_ROW(vectorized, "04_vectorized.cu",
+               "16 bytes per load, from global and from shared memory",
+               .about.after = "register_tile", .cost = matmul_tiled_cost, .BM = 128, .BN = 128,
+               .load_width = 4, .store_width = 4),
+    MATMUL_ROW(pipelined, "05_pipelined.cu",
+               "the next tile travels through registers during the arithmetic",
+               .about.after = "vectorized", .cost = matmul_tiled_cost, .BM = 128, .BN = 128,
+               .load_width = 4, .store_width = 4),
+    MATMUL_ROW(async, "06_async.cu", "tiles travel past the registers, three ahead",
+               .about.after = "pipelined", .cost = matmul_tiled_cost, .BM = 128, .BN = 128,
+               .load_width = 1, .store_width = 4),
+    {.about.name = NULL},
+};
+
+static const struct matmul_kernel limit[] = {
+    MATMUL_ROW(
+        warp_tile, "07_warp_tile.cu",
+        "square warp tiles, operands one step ahead: the inner loop is almost all multiply-add",
+        .about.after = "async", .cost = matmul_tiled_cost, .BM = 128, .BN = 128, .load_width = 1,
+        .store_width = 4),
+    MATMUL_ROW(deep_tile, "08_deep_tile.cu", "tiles twice as deep: half as many barriers",
+               .about.after = "warp_tile", .cost = matmul_tiled_cost, .BM = 128, .BN = 128,
+               .load_width = 1, .store_width = 4),
+    MATMUL_ROW(ragged_first, "09_ragged_first.cu",
+               "the ragged tile comes first, and nothing is compared in the loop",
+               .about.after = "deep_tile", .cost = matmul_whole_tiles_cost, .BM = 128, .BN = 128,
+               .load_width = 1, .store_width = 4),
+    MATMUL_ROW(wide_tile, "10_wide_tile.cu", "8 x 16 elements per thread, and 16-byte copies of B",
+               .about.after = "ragged_first", .about.architecture = "sm_80",
+               .cost = matmul_whole_tiles_cost, .BM = 128, .BN = 256, .load_width = 4,
+               .store_width = 4),
+    MATMUL_ROW(scheduled, "11_scheduled.cu",
+               "each read, copy and product has its place in the loop, and stays there",
+               .about.after = "wide_tile", .about.architecture = "sm_80",
+               .cost = matmul_whole_tiles_cost, .BM = 128, .BN = 256, .load_width = 4,
+               .store_width = 4),
+    MATMUL_ROW(sgemm, "12_sgemm.cu", "smaller tiles where 128 x 256 would leave processors idle",
+               .about.after = "scheduled", .cost = sgemm_cost, .load_width = 4, .store_width = 4),
+    MATMUL_ROW(sgemm_cluster, "13_sgemm_cluster.cu",
+               "where tiles are few, blocks and groups of warps share one, each with a share of K",
+               .about.architecture = "sm_90", .about.falls_back = true, .cost = sgemm_cluster_cost,
+               .load_width = 4, .store_width = 4),
+    {.about.name = NULL},
+};
+
+const struct step step_02 = {"02_tiled_matmul",
+                             {{"core", &matmul_problem, core}, {"limit", &matmul_problem, limit}}};

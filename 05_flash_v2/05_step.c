@@ -1,0 +1,146 @@
+/* Step 05's rows, a table for each ladder: common/problems/attention.h says what the fields are. */
+#include "05_step.h"
+#include "2_flash_v2.h"
+#include "harness/ladder.h"
+#include "05_flash_v2/decode/8_split_kv_naive.h"
+#include "05_flash_v2/decode/9_split_kv.h"
+#include "device/device.h"
+#include "query_tiles.h"
+
+#include <limits.h>
+
+/* As many partial results, O and LSE, as runs of the keys. */
+static size_t runs_workspace(const struct attention *call, int runs)
+{
+    return runs > 1 ? runs * attention_query_rows(call) * (call->head_dim + 1) * sizeof(float) : 0;
+}
+
+/* Whether the number of rows fits a plan; attention_run() refuses the other calls. */
+static bool has_plan(const struct attention *call)
+{
+    return attention_query_rows(call) <= INT_MAX && call->kv_heads >= 1 &&
+           call->kv_heads <= call->heads;
+}
+
+static size_t split_kv_naive_workspace(const struct attention *call)
+{
+    return has_plan(call)
+               ? runs_workspace(call, split_kv_naive_plan_of(call, SPLIT_KV_NAIVE_BR).runs)
+               : 0;
+}
+
+static size_t split_kv_workspace(const struct attention *call)
+{
+    return has_plan(call) ? runs_workspace(call, split_kv_plan_of(call).runs) : 0;
+}
+
+/* As flash_v2, but Q is loaded and a partial O and LSE stored once per run; where there are
+ * several, the merge loads the partial O once and the partial LSE d + 2 times. */
+static struct cost split_kv_naive_cost(const struct attention_kernel *row,
+                                       const struct attention *call)
+{
+    const long long rows = attention_query_rows(call), d = call->head_dim;
+    const long long runs = split_kv_naive_plan_of(call, SPLIT_KV_NAIVE_BR).runs;
+    const struct cost once = tiles_of_queries_cost(call, SPLIT_KV_NAIVE_BR, 1, 1);
+    const long long merged = runs > 1 ? 1 : 0;
+    const long long loads = once.loads + rows * d * (runs - 1) + merged * rows * runs * (2 * d + 2);
+    const long long stores = once.stores * (runs + merged);
+    (void)row;
+    return (struct cost){loads, stores, sizeof(float) * loads, sizeof(float) * stores};
+}
+
+/* Every group of a block loads the block's queries; every lane of a merge the run's LSE. */
+static struct cost split_kv_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    const struct split_kv_plan plan = split_kv_plan_of(call);
+    const long long rows = attention_query_rows(call), d = call->head_dim, runs = plan.runs;
+    const long long tiles = (long long)call->batch * call->kv_heads * plan.tiles;
+    long long floats = tiles * 2 * call->seq_kv * d + runs * rows * d * (SPLIT_KV_THREADS / plan.G);
+    long long scalars = 0, stored = rows * runs * d, stored_scalars = rows * runs;
+    if (runs > 1) {
+        floats += rows * runs * d;
+        scalars = rows * runs * plan.G;
+        stored += rows * d;
+        stored_scalars += rows;
+    }
+    (void)row;
+    return (struct cost){floats / width(call) + scalars, stored / width(call) + stored_scalars,
+                         sizeof(float) * (floats + scalars),
+                         sizeof(float) * (stored + stored_scalars)};
+}
+
+static struct cost flash_v2_rectangles_cost(const struct attention_kernel *row,
+                                            const struct attention *call)
+{
+    (void)row;
+    return tiles_of_queries_cost(call, query_tile_of(false, call->head_dim).Br, 1, width(call));
+}
+
+static struct cost flash_v2_async_cost(const struct attention_kernel *row,
+                                       const struct attention *call)
+{
+    (void)row;
+    return tiles_of_queries_cost(call, query_tile_of(false, call->head_dim).Br, width(call),
+                                 width(call));
+}
+
+static struct cost flash_v2_large_tiles_cost(const struct attention_kernel *row,
+                                             const struct attention *call)
+{
+    struct device_limits device;
+    (void)row;
+    current_device(&device);
+    const bool large = large_tile_fits(call->head_dim, &device);
+    return tiles_of_queries_cost(call, query_tile_of(large, call->head_dim).Br, width(call),
+                                 width(call));
+}
+
+static const struct attention_kernel core[] = {
+    ATTENTION_ROW(flash_v2_exchanged, "1_flash_v2_exchanged.cu",
+                  "flash_v1 with its two loops exchanged; O is divided by l once, at the end",
+                  .about.after = "flash_v1", .max_head_dim = 128, .cost = flash_v2_cost,
+                  .Br = {16, 16}, .Bc = {16, 16}, .about.shown_sizes = "--heads 1 --seq 64"),
+    ATTENTION_ROW(flash_v2, "2_flash_v2.cu",
+                  "K transposed in shared memory; maximum and sum of a row by shuffles",
+                  .about.after = "flash_v2_exchanged", .max_head_dim = 128, .cost = flash_v2_cost,
+                  .Br = {16, 16}, .Bc = {16, 16}),
+    ATTENTION_ROW(flash_v2_rectangles, "4_flash_v2_rectangles.cu",
+                  "a warp owns its rows, a thread a rectangle of S and of O in registers",
+                  .max_head_dim = 128, .cost = flash_v2_rectangles_cost),
+    {.about.name = NULL},
+};
+
+static const struct attention_kernel limit[] = {
+    ATTENTION_ROW(flash_v2_async, "5_flash_v2_async.cu",
+                  "K and V are copied while the products run", .about.after = "flash_v2_rectangles",
+                  .max_head_dim = 128, .cost = flash_v2_async_cost),
+    ATTENTION_ROW(flash_v2_large_tiles, "6_flash_v2_large_tiles.cu",
+                  "8 x 8 of S and of O per thread where the device has the room",
+                  .about.after = "flash_v2_async", .max_head_dim = 128,
+                  .cost = flash_v2_large_tiles_cost),
+    ATTENTION_ROW(flash_v2_base_2, "7_flash_v2_base_2.cu",
+                  "exponentials of base 2, the scale and log2 e multiplied into Q",
+                  .about.after = "flash_v2_large_tiles", .about.was = "flash_v2_registers",
+                  .max_head_dim = 128, .cost = flash_v2_large_tiles_cost),
+    {.about.name = NULL},
+};
+
+static const struct attention_kernel decode[] = {
+    ATTENTION_ROW(split_kv_naive, "8_split_kv_naive.cu",
+                  "the keys split over blocks; partial (O, LSE) merged by a thread per row",
+                  .about.after = "flash_v2", .about.timed_at = "B1 H8 1x131072 d64",
+                  .max_head_dim = 128, .workspace = split_kv_naive_workspace,
+                  .cost = split_kv_naive_cost,
+                  .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
+    ATTENTION_ROW(split_kv, "9_split_kv.cu",
+                  "split keys for few queries: a group of lanes per key, float4, merged on chip",
+                  .about.timed_at = "B1 H8 1x131072 d64", .max_head_dim = 128,
+                  .workspace = split_kv_workspace, .cost = split_kv_cost,
+                  .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
+    {.about.name = NULL},
+};
+
+const struct step step_05 = {"05_flash_v2",
+                             {{"core", &attention_problem, core},
+                              {"limit", &attention_problem, limit},
+                              {"decode", &attention_problem, decode}}};

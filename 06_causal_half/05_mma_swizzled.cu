@@ -1,0 +1,220 @@
+// needs: sm_80
+/*
+ * Idea: a warp owns 32 rows, so what it reads of K and V serves twice as many products; tiles are
+ * swizzled instead of padded, and still ldmatrix meets no bank conflict.
+ *
+ *     for each tile of Bc keys that some query of the tile sees:
+ *         S = Q·Kᵀ                        m_new = max(m, rowmax S)               c = scale · log2 e
+ *         P = 2^(c · S - c · m_new)            l     = l · 2^(c · m - c · m_new) + rowsum P
+ *                                              O     = O · 2^(c · m - c · m_new) + P·V
+ *     at the end:  O = O / l                   LSE   = (c · m + log2 l) · ln 2
+ *
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], elements of type
+ * T; LSE [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up
+ * to 64 or 128, the rest zeros.
+ *
+ * A block owns Br queries of one head, a warp 32 of them, as two blocks of 16: K and V are read
+ * from shared memory by half as many warps, once for both. S and O fill the registers, so Q stays
+ * in shared memory. A tile is one panel of 64 columns or two, one behind the other; a row of a
+ * panel is 128 bytes, all 32 banks. The 16-byte chunk c of row r is stored at chunk c ^ (r % 8), so
+ * the eight rows which ldmatrix reads at one c lie in eight different chunks. This is the layout in
+ * which the copy engine delivers a tile later.
+ *
+ * Cost: global traffic as half's with this Br. Shared: per warp and tile 2 · (2 · Bc + 32) ·
+ * HEAD_DIM bytes for 64 · Bc · HEAD_DIM multiply-adds, about two thirds of what mma reads; a ninth
+ * less memory than with padding (a seventeenth at HEAD_DIM 128). At HEAD_DIM 64 three blocks share
+ * a multiprocessor, else two: one's softmax runs under another's products.
+ *
+ * Source: Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3; PTX ISA, ldmatrix, and "Swizzling
+ * Modes" of the tensor maps; CUTLASS, Swizzle.
+ */
+#include "06_step.h"
+#include "score_rows.cuh"
+
+static const int Br = 128;
+static const int WARP_ROWS = 32;
+static const int BLOCKS = WARP_ROWS / 16; /* of 16 rows, that a warp owns */
+static const int THREADS = Br / WARP_ROWS * WARP;
+static const int STAGES = 2;
+static const int PANEL_COLS = 64;
+static const int ROW_BYTES = PANEL_COLS * 2;
+
+/*
+ * Bc. S takes Bc registers of a thread, O takes HEAD_DIM of them. At HEAD_DIM 128 that leaves room
+ * for two blocks on a multiprocessor (255 registers a thread); at HEAD_DIM 64 there is room for
+ * three (168) if Bc is a little smaller.
+ */
+static constexpr __host__ __device__ int tile_keys(int head_dim)
+{
+    return head_dim == 64 ? 48 : 64;
+}
+
+template <typename T, int HEAD_DIM>
+struct shared_tiles {
+    T Q[Br * HEAD_DIM];
+    T K[STAGES][tile_keys(HEAD_DIM) * HEAD_DIM];
+    T V[STAGES][tile_keys(HEAD_DIM) * HEAD_DIM];
+};
+
+/* Where in a tile the 8 elements of row `row` from column `col`, a multiple of 8, begin. */
+template <int ROWS>
+static __device__ __forceinline__ int swizzled(int row, int col)
+{
+    return (col / PANEL_COLS * ROWS + row) * PANEL_COLS + (col % PANEL_COLS ^ row % 8 * 8);
+}
+
+/*
+ * The address of features d .. d + 15 of a row whose features 0 .. 15 are at `address`; d is a
+ * multiple of 16. Chunks are permuted within a row, so inside of a panel the way is an exclusive
+ * or. To another row a multiple of 8 away it is a plain distance.
+ */
+template <int ROWS>
+static __device__ __forceinline__ uint32_t features_on(uint32_t address, int d)
+{
+    return (address ^ d % PANEL_COLS * 2) + d / PANEL_COLS * ROWS * ROW_BYTES;
+}
+
+/* Starts to copy rows 0 .. ROWS - 1 of `matrix` into a tile: zeros past `rows` and head_dim. */
+template <int ROWS, int HEAD_DIM, typename T>
+static __device__ __forceinline__ void copy_tile(T *tile, const T *matrix, int rows, int head_dim)
+{
+    constexpr int LANES = HEAD_DIM / 8; /* threads side by side along a row */
+    const int lane_row = threadIdx.x / LANES, col = threadIdx.x % LANES * 8;
+    matrix += lane_row * head_dim + col;
+#pragma unroll
+    for (int row = 0; row < ROWS; row += THREADS / LANES) {
+        const bool inside = row + lane_row < rows && col < head_dim;
+        cp_async_16_zero_fill(shared_address(&tile[swizzled<ROWS>(row + lane_row, col)]), matrix,
+                              inside ? 16 : 0);
+        matrix += THREADS / LANES * head_dim;
+    }
+}
+
+template <typename T, int HEAD_DIM, bool CAUSAL>
+__global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
+    flash_mma_swizzled(const T *Q, const T *K, const T *V, T *O, float *LSE, struct attention shape)
+{
+    constexpr int Bc = tile_keys(HEAD_DIM), STAGE_BYTES = Bc * HEAD_DIM * sizeof(T);
+    extern __shared__ __align__(1024) char shared_memory[];
+    struct shared_tiles<T, HEAD_DIM> &tiles = *(struct shared_tiles<T, HEAD_DIM> *)shared_memory;
+
+    const int seq_q = shape.seq_q, seq_kv = shape.seq_kv, head_dim = shape.head_dim;
+    const int row_tiles = ceil_div(seq_q, Br);
+    const int head = blockIdx.x / row_tiles; /* over batch and heads */
+    const int row0 = blockIdx.x % row_tiles * Br;
+    const int kv_head = head / (shape.heads / shape.kv_heads);
+    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    const int warp_row = row0 + warp * WARP_ROWS;
+
+    Q += ((size_t)head * seq_q + row0) * head_dim;
+    /* K and V: of the next tile to copy */
+    K += (size_t)kv_head * seq_kv * head_dim;
+    V += (size_t)kv_head * seq_kv * head_dim;
+    O += (size_t)head * seq_q * head_dim;
+    LSE = LSE == NULL ? NULL : LSE + (size_t)head * seq_q;
+
+    const float scale_log2 = shape.scale * LOG2_E;
+    const int seen_by_all = visible_keys<CAUSAL>(row0, seq_q, seq_kv);
+    const int seen_by_any = visible_keys<CAUSAL>(row0 + Br - 1, seq_q, seq_kv);
+    float m[BLOCKS][2] = {{-CUDART_INF_F, -CUDART_INF_F}, {-CUDART_INF_F, -CUDART_INF_F}};
+    float l[BLOCKS][2] = {}, acc[BLOCKS][HEAD_DIM / 2] = {};
+
+    /* The rows this lane names to ldmatrix, as in mma. */
+    const uint32_t lane_Q =
+        shared_address(&tiles.Q[swizzled<Br>(warp * WARP_ROWS + lane % 16, lane / 16 * 8)]);
+    const uint32_t lane_K =
+        shared_address(&tiles.K[0][swizzled<Bc>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8)]);
+    const uint32_t lane_V = shared_address(&tiles.V[0][swizzled<Bc>(lane % 16, lane / 16 * 8)]);
+
+    copy_tile<Br, HEAD_DIM>(tiles.Q, Q, seq_q - row0, head_dim);
+    copy_tile<Bc, HEAD_DIM>(tiles.K[0], K, seq_kv, head_dim);
+    copy_tile<Bc, HEAD_DIM>(tiles.V[0], V, seq_kv, head_dim);
+    cp_async_commit();
+
+    for (int k0 = 0; k0 < seen_by_any; k0 += Bc) {
+        const int stage = k0 / Bc % STAGES, next_stage = (k0 / Bc + 1) % STAGES;
+        cp_async_wait<0>();
+        /* Every thread's copies into this stage are there; and all warps are done with the other
+         * stage, which is filled next. */
+        __syncthreads();
+        if (k0 + Bc < seen_by_any) {
+            K += Bc * head_dim;
+            V += Bc * head_dim;
+            copy_tile<Bc, HEAD_DIM>(tiles.K[next_stage], K, seq_kv - k0 - Bc, head_dim);
+            copy_tile<Bc, HEAD_DIM>(tiles.V[next_stage], V, seq_kv - k0 - Bc, head_dim);
+        }
+        cp_async_commit();
+
+        float S[BLOCKS][Bc / 2] = {};
+#pragma unroll
+        for (int d = 0; d < HEAD_DIM; d += 16) {
+            uint32_t q[BLOCKS][4];
+#pragma unroll
+            for (int b = 0; b < BLOCKS; b++)
+                ldmatrix_x4(q[b], features_on<Br>(lane_Q, d) + 16 * b * ROW_BYTES);
+#pragma unroll
+            for (int n = 0; n < Bc; n += 16) {
+                uint32_t k[4];
+                ldmatrix_x4(k, features_on<Bc>(lane_K + stage * STAGE_BYTES, d) + n * ROW_BYTES);
+#pragma unroll
+                for (int b = 0; b < BLOCKS; b++)
+                    mma_m16n16k16<T>(&S[b][n / 2], q[b], k);
+            }
+        }
+
+        uint32_t P[BLOCKS][Bc / 4];
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++) {
+            if (k0 + Bc > seen_by_all) {
+                int visible[2];
+                find_visible<CAUSAL>(visible, warp_row + 16 * b, seq_q, seq_kv);
+                mask_scores(S[b], k0, visible);
+            }
+            float rescale[2];
+            online_softmax(S[b], m[b], l[b], rescale, scale_log2);
+            scale_rows(acc[b], rescale);
+            pack_rows<T>(P[b], S[b]);
+        }
+
+#pragma unroll
+        for (int n = 0; n < Bc; n += 16)
+#pragma unroll
+            for (int d = 0; d < HEAD_DIM; d += 16) {
+                uint32_t v[4];
+                ldmatrix_x4_transposed(v, features_on<Bc>(lane_V + stage * STAGE_BYTES, d) +
+                                              n * ROW_BYTES);
+#pragma unroll
+                for (int b = 0; b < BLOCKS; b++)
+                    mma_m16n16k16<T>(&acc[b][d / 2], &P[b][n / 4], v);
+            }
+    }
+
+    cp_async_wait<0>(); /* where no key is seen, the first copies are still under way */
+#pragma unroll
+    for (int b = 0; b < BLOCKS; b++) {
+        finish_rows(acc[b], m[b], l[b], LSE, warp_row + 16 * b, seq_q, scale_log2);
+        uint32_t packed[HEAD_DIM / 4];
+        pack_rows<T>(packed, acc[b]);
+        store_rows(O, packed, warp_row + 16 * b, seq_q, head_dim);
+    }
+}
+
+template <typename T, int HEAD_DIM, bool CAUSAL>
+static cudaError_t launch(const struct attention *call)
+{
+    const int blocks = call->batch * call->heads * ceil_div(call->seq_q, Br);
+    const int bytes = sizeof(struct shared_tiles<T, HEAD_DIM>);
+    const cudaError_t status =
+        cudaFuncSetAttribute((const void *)flash_mma_swizzled<T, HEAD_DIM, CAUSAL>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (status != cudaSuccess)
+        return status;
+    flash_mma_swizzled<T, HEAD_DIM, CAUSAL><<<blocks, THREADS, bytes, call->stream>>>(
+        (const T *)call->Q, (const T *)call->K, (const T *)call->V, (T *)call->O, call->LSE, *call);
+    return cudaGetLastError();
+}
+
+extern "C" cudaError_t attention_mma_swizzled(const struct attention *call)
+{
+    return LAUNCH(call);
+}

@@ -1,0 +1,284 @@
+/* Step 06's rows, a table for each ladder: common/problems/attention.h says what the fields are. */
+#include "06_step.h"
+#include "harness/ladder.h"
+#include "06_causal_half/hopper/hopper_plan.h"
+
+enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };
+
+/* Of every kernel that copies 16 bytes at a time and scales inside the exponent. */
+#define TENSOR_CORE_LIMITS                                                                         \
+    .max_head_dim = 128, .causal = true, .head_dim_multiple = 8, .alignment = 16,                  \
+    .positive_scale = true
+
+#define BOTH_TYPES .types = F16 | BF16, TENSOR_CORE_LIMITS
+#define HOPPER_LIMITS .about.architecture = "sm_90a", BOTH_TYPES
+
+/* Queries and keys of a tile, from producer_warp on. */
+#define HOPPER_TILES .Br = {HOPPER_ROWS(64), HOPPER_ROWS(128)}, .Bc = {HOPPER_KEYS, HOPPER_KEYS}
+
+/* Shown: keys for a pipeline to overlap; more tiles than blocks, which stay. */
+#define PIPELINE "--heads 1 --seq 512"
+#define FIVE_HEADS "--heads 5 --seq 256 --head-dim 128"
+
+/* Where pairs pay: hopper_plan.h. */
+#define PAIRS                                                                                      \
+    .about.own_sizes = "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 72",            \
+    .about.shown_sizes = "--heads 5 --seq-q 256 --seq-kv 640 --head-dim 128"
+#define CAUSAL_PAIRS                                                                               \
+    .about.own_sizes = "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 1030 --head-dim 72 --causal",  \
+    .about.shown_sizes = "--heads 3 --seq-q 256 --seq-kv 1152 --head-dim 128 --causal"
+
+/* The counter of tiles. */
+static size_t counter_workspace(const struct attention *call)
+{
+    return attention_query_rows(call) > 0 ? sizeof(unsigned int) : 0;
+}
+
+/* Pairs of full attention are dealt their tiles. */
+static size_t multicast_workspace(const struct attention *call)
+{
+    return pairs_pay(call) ? 0 : counter_workspace(call);
+}
+
+/* Tiles of a head, and the keys that their blocks load, whole tiles of Bc of those that some query
+ * sees, at least `least` tiles; of the last as many as there are. */
+struct loaded {
+    long long tiles, key_tiles, keys;
+};
+
+/* Tiles are Br queries; the first begins at query row0. */
+static struct loaded loaded(const struct attention *call, int row0, int Br, int Bc, int least)
+{
+    const long long all = call->seq_kv;
+    struct loaded total = {0};
+    for (long long row = row0; row < call->seq_q; row += Br) {
+        const long long last = (row + Br < call->seq_q ? row + Br : call->seq_q) - 1;
+        const int seen = keys_seen(call->causal, (int)last, call->seq_q, call->seq_kv);
+        const long long tiles = seen > 0 ? ceil_div(seen, Bc) : least;
+        total.tiles++;
+        total.key_tiles += (long long)tiles;
+        total.keys += (long long)(tiles * Bc < all ? tiles * Bc : all);
+    }
+    return total;
+}
+
+/* Q, O and LSE once, K and V as above; `load` and `store` halves at a time. */
+static struct cost halves_cost(const struct attention_kernel *row, const struct attention *call,
+                               int load, int store, int least)
+{
+    const int wide = call->head_dim > 64;
+    const struct loaded of_head = loaded(call, 0, row->Br[wide], row->Bc[wide], least);
+    const long long heads = (long long)call->batch * call->heads, d = call->head_dim;
+    const long long queries = heads * call->seq_q,
+                    elements = (queries + 2 * heads * of_head.keys) * d;
+    return (struct cost){elements / load, queries * (d / store + 1), sizeof(uint16_t) * elements,
+                         queries * (sizeof(uint16_t) * d + sizeof(float))};
+}
+
+static struct cost half_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return halves_cost(row, call, 1, 1, 0);
+}
+
+static struct cost wmma_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return halves_cost(row, call, 8, 1, 0);
+}
+
+static struct cost mma_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return halves_cost(row, call, 8, 2, 0);
+}
+
+/* The first tile is on its way before anything is known of the mask. */
+static struct cost mma_async_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return halves_cost(row, call, 8, 2, 1);
+}
+
+static struct cost mma_ordered_cost(const struct attention_kernel *row,
+                                    const struct attention *call)
+{
+    return halves_cost(row, call, 8, 8, 1);
+}
+
+/*
+ * Loads by the copy engine: boxes of 64 columns, Bc rows of K and of V, and boxes_Q for a tile's
+ * rows of Q. Stores of `store` elements at a time.
+ */
+static struct cost boxes_cost(const struct attention *call, struct loaded of_head, int boxes_Q,
+                              int store)
+{
+    const long long heads = (long long)call->batch * call->heads, d = call->head_dim;
+    const long long queries = heads * call->seq_q, panels = (d + 63) / 64;
+    return (struct cost){heads * panels * (of_head.tiles * boxes_Q + 2 * of_head.key_tiles),
+                         queries * (d / store + 1),
+                         sizeof(uint16_t) * d * (queries + 2 * heads * of_head.keys),
+                         queries * (sizeof(uint16_t) * d + sizeof(float))};
+}
+
+static struct cost mma_tma_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    const int wide = call->head_dim > 64;
+    return boxes_cost(call, loaded(call, 0, row->Br[wide], row->Bc[wide], 0), 1, 8);
+}
+
+/* Q in boxes of 64 rows. The last tile of a head ends where the sequence does, but for less than 16
+ * rows; the first may begin before it. */
+static struct cost tiles_from_the_end(const struct attention_kernel *row,
+                                      const struct attention *call, int Br)
+{
+    const int missing = (Br - call->seq_q % Br) % Br;
+    const struct loaded of_head =
+        loaded(call, -(missing / 16 * 16), Br, row->Bc[call->head_dim > 64], 1);
+    return boxes_cost(call, of_head, Br / 64, 2);
+}
+
+static struct cost wgmma_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return tiles_from_the_end(row, call, row->Br[call->head_dim > 64]);
+}
+
+/* O leaves in boxes, too: of 16 rows. */
+static struct cost with_stored_boxes(struct cost cost, const struct attention *call)
+{
+    const long long heads = (long long)call->batch * call->heads,
+                    panels = (call->head_dim + 63) / 64;
+    cost.stores = heads * (call->seq_q + ceil_div(call->seq_q, WARP_ROWS) * panels);
+    return cost;
+}
+
+/* Tiles are drawn with atomics, which are not counted here. */
+static struct cost tma_store_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return with_stored_boxes(wgmma_cost(row, call), call);
+}
+
+static struct cost across_tiles_cost(const struct attention_kernel *row,
+                                     const struct attention *call)
+{
+    const int Br = WARPGROUP_ROWS * persistent_warpgroups(call);
+    return with_stored_boxes(tiles_from_the_end(row, call, Br), call);
+}
+
+/* A pair's tiles are one, and each of its blocks loads half of a block of keys. */
+static struct cost cost_of_pairs(const struct attention_kernel *row, const struct attention *call)
+{
+    const int Br = 2 * row->Br[1], missing = (Br - call->seq_q % Br) % Br;
+    struct loaded of_head = loaded(call, -(missing / 16 * 16), Br, row->Bc[1], 1);
+    of_head.key_tiles *= 2;
+    return with_stored_boxes(boxes_cost(call, of_head, Br / 64, 2), call);
+}
+
+static struct cost multicast_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return (pairs_pay(call) ? cost_of_pairs : across_tiles_cost)(row, call);
+}
+
+static struct cost drawn_pairs_cost(const struct attention_kernel *row,
+                                    const struct attention *call)
+{
+    return (causal_pairs_pay(call) ? cost_of_pairs : multicast_cost)(row, call);
+}
+
+static const struct attention_kernel core[] = {
+    ATTENTION_ROW(
+        half, "01_half.cu",
+        "half storage, float arithmetic on CUDA cores; a causal mask skips the tiles it hides",
+        .types = F16, .max_head_dim = 128, .causal = true, .cost = half_cost, .Br = {64, 64},
+        .Bc = {32, 32}),
+    ATTENTION_ROW(
+        wmma, "02_wmma.cu",
+        "a side path for a T4: tensor cores through wmma; S and P pass through shared memory",
+        .about.architecture = "sm_75", .types = F16, TENSOR_CORE_LIMITS, .cost = wmma_cost,
+        .Br = {64, 64}, .Bc = {32, 32}),
+    ATTENTION_ROW(mma, "03_mma.cu", "mma.sync and ldmatrix: S and P never leave the registers",
+                  .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_cost, .Br = {64, 64},
+                  .Bc = {64, 64}),
+    ATTENTION_ROW(mma_async, "04_mma_async.cu",
+                  "the next tile is copied while this one is multiplied", .about.after = "mma",
+                  .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_async_cost, .Br = {64, 64},
+                  .Bc = {64, 64}),
+    ATTENTION_ROW(mma_swizzled, "05_mma_swizzled.cu",
+                  "32 rows a warp and swizzled tiles: fewer reads, none with a bank conflict",
+                  .about.after = "mma_async", .about.was = "mma_tall",
+                  .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_async_cost,
+                  .Br = {128, 128}, .Bc = {48, 64}),
+    ATTENTION_ROW(mma_ordered, "06_mma_ordered.cu",
+                  "tiles in an order that fills chip and cache; O leaves 16 bytes a lane",
+                  .about.after = "mma_swizzled", .about.was = "mma_staged",
+                  .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_ordered_cost,
+                  .Br = {128, 128}, .Bc = {48, 64}),
+    {.about.name = NULL},
+};
+
+static const struct attention_kernel hopper[] = {
+    ATTENTION_ROW(mma_tma, "07_mma_tma.cu", "one thread requests whole tiles from the copy engine",
+                  .about.after = "mma_ordered", .about.architecture = "sm_90", BOTH_TYPES,
+                  .cost = mma_tma_cost, .Br = {128, 128}, .Bc = {48, 64},
+                  .about.shown_sizes = PIPELINE),
+    ATTENTION_ROW(wgmma, "08_wgmma.cu",
+                  "products by four warps at once, straight from shared memory", HOPPER_LIMITS,
+                  .cost = wgmma_cost, .Br = {128, 128}, .Bc = {128, 128},
+                  .about.shown_sizes = PIPELINE),
+    ATTENTION_ROW(producer_warp, "09_producer_warp.cu",
+                  "one warp loads, the others compute, registers move to them",
+                  .about.after = "wgmma", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES,
+                  .about.shown_sizes = PIPELINE),
+    ATTENTION_ROW(overlap, "10_overlap.cu",
+                  "the output of a block of keys runs under the next softmax",
+                  .about.after = "producer_warp", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES,
+                  .about.shown_sizes = PIPELINE),
+    ATTENTION_ROW(ping_pong, "11_ping_pong.cu",
+                  "the warpgroups take turns: softmax of one under the products of the other",
+                  .about.timed_at = "N512 d128 causal", .about.after = "overlap", HOPPER_LIMITS,
+                  .cost = wgmma_cost, HOPPER_TILES, .about.shown_sizes = PIPELINE),
+    {.about.name = NULL},
+};
+
+static const struct attention_kernel limit[] = {
+    ATTENTION_ROW(tma_store, "12_tma_store.cu",
+                  "O leaves through shared memory and the copy engine",
+                  .about.timed_at = "N512 d128 causal", .about.after = "ping_pong", HOPPER_LIMITS,
+                  .cost = tma_store_cost, HOPPER_TILES, .about.shown_sizes = PIPELINE),
+    ATTENTION_ROW(persistent_blocks, "13_persistent_blocks.cu",
+                  "blocks stay: each draws its next tile, whose loads begin before it has stored "
+                  "the last one",
+                  .about.timed_at = "N512 d128 causal", .about.after = "tma_store",
+                  .about.was = "drawn ahead resident", HOPPER_LIMITS,
+                  .workspace = counter_workspace, .cost = tma_store_cost, HOPPER_TILES,
+                  .about.shown_sizes = FIVE_HEADS),
+    ATTENTION_ROW(across_tiles, "14_across_tiles.cu",
+                  "the pipeline runs on across the edge between two tiles",
+                  .about.timed_at = "N512 d128 causal", .about.after = "persistent_blocks",
+                  .about.was = "persistent", HOPPER_LIMITS, .workspace = counter_workspace,
+                  .cost = across_tiles_cost, HOPPER_TILES, .about.shown_sizes = FIVE_HEADS),
+    ATTENTION_ROW(multicast, "15_multicast.cu",
+                  "pairs of blocks: one load brings keys and values to both",
+                  .about.after = "across_tiles", HOPPER_LIMITS, .workspace = multicast_workspace,
+                  .cost = multicast_cost, HOPPER_TILES, PAIRS),
+    ATTENTION_ROW(lazy_rescale, "16_lazy_rescale.cu",
+                  "a maximum that has grown a little is not followed: O is rarely multiplied",
+                  .about.after = "multicast", HOPPER_LIMITS, .workspace = multicast_workspace,
+                  .cost = multicast_cost, HOPPER_TILES, PAIRS),
+    ATTENTION_ROW(drawn_pairs, "17_drawn_pairs.cu",
+                  "a warp of its own draws for a pair: causal pairs, too",
+                  .about.after = "lazy_rescale", HOPPER_LIMITS, .workspace = multicast_workspace,
+                  .cost = drawn_pairs_cost, HOPPER_TILES, CAUSAL_PAIRS),
+    ATTENTION_ROW(folded, "18_folded.cu",
+                  "a pair's rows are folded: both of its blocks skip masked keys",
+                  .about.after = "drawn_pairs", HOPPER_LIMITS, .workspace = multicast_workspace,
+                  .cost = drawn_pairs_cost, HOPPER_TILES, CAUSAL_PAIRS),
+    ATTENTION_ROW(skipping, "19_skipping.cu",
+                  "a warpgroup skips keys that none of its own rows sees", .about.after = "folded",
+                  HOPPER_LIMITS, .workspace = multicast_workspace, .cost = drawn_pairs_cost,
+                  HOPPER_TILES,
+                  .about.own_sizes =
+                      "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 64 --causal"),
+    {.about.name = NULL},
+};
+
+const struct step step_06 = {"06_causal_half",
+                             {{"core", &attention_problem, core},
+                              {"hopper", &attention_problem, hopper},
+                              {"limit", &attention_problem, limit}}};

@@ -1,0 +1,248 @@
+// needs: sm_90a
+/*
+ * Idea: a maximum that has grown a little is not followed, so O is rarely multiplied.
+ *
+ *     for each block of Bc keys, last to first:
+ *         start S_next = Q·K_nextᵀ             start O += P·V
+ *         m_new = max(m, rowmax S_next)        if c · (m_new - m) > 8:
+ *                                                  O = O · 2^(c · m - c · m_new)   m = m_new
+ *         P = 2^(c · S_next - c · m)           no larger than 2⁸                 c = scale · log2 e
+ *     at the end:  O = O / l                   LSE   = (c · m + log2 l) · ln 2
+ *     where K_next may be the next tile's first: then O is stored and starts from 0
+ *
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], elements of type
+ * T; LSE [batch, heads, seq_q], float; row-major. In pairs head_dim is above 64, and HEAD_DIM 128.
+ *
+ * Any m serves that keeps P within what T can hold: l is a sum of the same P, so neither O / l nor
+ * LSE depends on it. The multiplications of O stay where they are in the schedule, each under a
+ * predicate; one that is off is issued but does not multiply, and power limits long sequences.
+ *
+ * The consumers get eight registers more, which the producer does not need. (With a causal mask, in
+ * the next rungs, that was slower.)
+ *
+ * Where it pays: where multicast has pairs. Elsewhere this rung is across_tiles, as multicast is.
+ *
+ * Cost: as multicast's.
+ *
+ * Source: conditional rescaling as in FlashAttention-4
+ * (https://github.com/Dao-AILab/flash-attention).
+ */
+#include "06_causal_half/06_step.h"
+#include "device/device.h"
+#include "06_causal_half/hopper/ping_pong.cuh"
+#include "load_share.cuh"
+#include "persistent_tile.cuh"
+
+/*
+ * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
+ * it. `empty` completes when the last consumer warp is done reading: the producer waits for it
+ * before it fills the place again. A place of K or V has a third: `agreed` completes when both
+ * producers of the pair have found theirs empty. Its phase n comes before that of `full`. (Aligned
+ * as TMA wants its boxes; so is what lies behind it.)
+ */
+template <class Config>
+struct __align__(1024) shared_tiles
+{
+    typename Config::T Q[2][Config::Br * Config::HEAD_DIM];
+    typename Config::T K[Config::STAGES][Bc * Config::HEAD_DIM];
+    typename Config::T V[Config::STAGES][Bc * Config::HEAD_DIM];
+    uint64_t Q_full[2], K_full[Config::STAGES], V_full[Config::STAGES];
+    uint64_t Q_empty[2], K_empty[Config::STAGES], V_empty[Config::STAGES];
+    uint64_t K_agreed[Config::STAGES], V_agreed[Config::STAGES];
+    struct hopper_tile tile[2]; /* whose queries Q holds; 0 blocks: there are no more */
+};
+
+/* By one thread. */
+template <class Config>
+static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<Config> *shared)
+{
+    for (int place = 0; place < 2; place++) {
+        mbarrier_init(&shared->Q_full[place], 1);
+        mbarrier_init(&shared->Q_empty[place], 4 * Config::WARPGROUPS);
+    }
+    for (int stage = 0; stage < Config::STAGES; stage++) {
+        mbarrier_init(&shared->K_full[stage], 1);
+        mbarrier_init(&shared->V_full[stage], 1);
+        mbarrier_init(&shared->K_empty[stage], 4 * Config::WARPGROUPS);
+        mbarrier_init(&shared->V_empty[stage], 4 * Config::WARPGROUPS);
+        mbarrier_init(&shared->K_agreed[stage], PAIR);
+        mbarrier_init(&shared->V_agreed[stage], PAIR);
+    }
+    mbarrier_init_fence();
+}
+
+template <class Config>
+static __device__ __forceinline__ void
+produce_values(struct shared_tiles<Config> *shared, struct ring_position &V_at,
+               const struct hopper_problem &problem, int block, int kv_head)
+{
+    mbarrier_wait(&shared->V_empty[V_at.stage], V_at.phase ^ 1);
+    load_share<Config>(shared->V[V_at.stage], &problem.maps.V, block, kv_head,
+                       &shared->V_full[V_at.stage], &shared->V_agreed[V_at.stage], V_at.phase);
+    advance<Config::STAGES>(V_at);
+}
+
+/*
+ * Requests all that the consumers will read, by one thread. For use n = 0, 1, ... of a place the
+ * consumers wait for phase n of `full`; before it the producer waits for phase n - 1 of `empty`, of
+ * the other parity. On a new barrier phase -1 counts as over: new places are empty.
+ */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
+                                               const struct hopper_problem &problem)
+{
+    struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
+    int values = -1, values_head = 0; /* the block whose values are to be requested next */
+    for (int number = blockIdx.x; number < problem.order.tiles; number += gridDim.x) {
+        const struct hopper_tile tile = hopper_tile_of<Config::Br, CAUSAL>(problem, number);
+        mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
+        shared->tile[Q_at.stage] = tile;
+        load_queries<Config>(shared->Q[Q_at.stage], problem, tile, &shared->Q_full[Q_at.stage]);
+        advance<2>(Q_at);
+        for (int block = tile.blocks - 1; block >= 0; block--) {
+            mbarrier_wait(&shared->K_empty[K_at.stage], K_at.phase ^ 1);
+            load_share<Config>(shared->K[K_at.stage], &problem.maps.K, block, tile.kv_head,
+                               &shared->K_full[K_at.stage], &shared->K_agreed[K_at.stage],
+                               K_at.phase);
+            advance<Config::STAGES>(K_at);
+            if (values >= 0)
+                produce_values(shared, V_at, problem, values, values_head);
+            values = block;
+            values_head = tile.kv_head;
+        }
+    }
+    mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
+    shared->tile[Q_at.stage] = {0, 0, 0, 0, 0};
+    /* no bytes are expected: this arrival alone completes the phase */
+    mbarrier_arrive(&shared->Q_full[Q_at.stage]);
+    produce_values(shared, V_at, problem, values, values_head);
+}
+
+/* Computes one warpgroup's 64 rows of each of the block's tiles. */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> *shared,
+                                                    const struct hopper_problem &problem,
+                                                    const CUtensorMap *map, int warpgroup)
+{
+    /* the warp's, behind the tiles */
+    typename Config::T *staging =
+        (typename Config::T *)(shared + 1) + threadIdx.x / WARP * WARP_ROWS * Config::HEAD_DIM;
+    struct ring_position Q_at = {0, 0};
+    struct consumer<Config> c;
+    c.shared = shared;
+    c.warpgroup = warpgroup;
+    c.K_at = c.V_at = {0, 0};
+    c.scale_log2 = problem.scale_log2;
+
+    /* The first turn is warpgroup 0's, as if the last warpgroup had passed it on. */
+    if (warpgroup == Config::WARPGROUPS - 1)
+        pass_turn(c);
+    mbarrier_wait(&shared->Q_full[Q_at.stage], Q_at.phase);
+    struct hopper_tile tile = announced_tile(&shared->tile[Q_at.stage]);
+    c.Q = shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * Config::HEAD_DIM;
+    begin_rows<CAUSAL>(c, problem, tile);
+    clear_output(c);
+
+    /* The first block: there is no output yet to overlap with. */
+    int block = tile.blocks - 1;
+    float rescale[2];
+    mbarrier_wait(&shared->K_full[c.K_at.stage], c.K_at.phase);
+    take_turn(c);
+    start_scores(c, shared->K[c.K_at.stage]);
+    pass_turn(c);
+    finish_scores(c, block, block >= tile.unmasked, rescale);
+    pack_rows<typename Config::T>(c.P, c.S);
+
+    for (;;) {
+        for (block--; block >= tile.unmasked; block--)
+            lazy_step(c, block, true);
+        for (; block >= 0; block--)
+            lazy_step(c, block, false);
+        if (threadIdx.x % WARP == 0)
+            mbarrier_arrive(&shared->Q_empty[Q_at.stage]);
+        advance<2>(Q_at);
+
+        mbarrier_wait(&shared->Q_full[Q_at.stage], Q_at.phase);
+        const struct hopper_tile next = announced_tile(&shared->tile[Q_at.stage]);
+        if (next.blocks == 0)
+            break;
+        /* Across the edge: the next tile's first block with this tile's last output. */
+        const float m[2] = {c.m[0], c.m[1]}, l[2] = {c.l[0], c.l[1]};
+        c.Q = shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * Config::HEAD_DIM;
+        begin_rows<CAUSAL>(c, problem, next);
+        block = next.blocks - 1;
+        both_products(c, block, block >= next.unmasked, rescale);
+        store_tile<Config>(problem, map, staging, tile, c.O, m, l);
+        clear_output(c);
+        pack_rows<typename Config::T>(c.P, c.S);
+        tile = next;
+    }
+
+    /* The last block's output. */
+    mbarrier_wait(&shared->V_full[c.V_at.stage], c.V_at.phase);
+    start_output(c, shared->V[c.V_at.stage]);
+    finish_output(c);
+    store_tile<Config>(problem, map, staging, tile, c.O, c.m, c.l);
+    /* Warpgroup 0 takes the last turn too: no barrier is left with half of its threads. */
+    if (warpgroup == 0)
+        take_turn(c);
+    if (threadIdx.x % WARP == 0)
+        tma_store_wait<0>(); /* shared memory stays this block's until it has been read */
+}
+
+template <class Config, bool CAUSAL>
+__global__ void __launch_bounds__(Config::THREADS, 1)
+    flash_lazy_rescale(const __grid_constant__ struct hopper_problem problem,
+                       const __grid_constant__ CUtensorMap map)
+{
+    extern __shared__ __align__(1024) char shared_memory[];
+    struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
+    /* the shuffle tells the compiler that all lanes have the same value */
+    const int warpgroup = __shfl_sync(FULL_MASK, threadIdx.x / 128, 0);
+
+    if (threadIdx.x == 0)
+        initialise_barriers(shared);
+    cluster_arrive();
+    cluster_wait(); /* the barriers of both blocks exist before any thread reaches them */
+
+    /* The launch's registers, 65536 over THREADS, move from the producer to the consumers. */
+    if (warpgroup == Config::WARPGROUPS) {
+        registers_decrease<CAUSAL ? 40 : 24>();
+        if (threadIdx.x == 128 * Config::WARPGROUPS)
+            produce<Config, CAUSAL>(shared, problem);
+    } else {
+        registers_increase<CAUSAL ? 232 : 240>();
+        compute_rows<Config, CAUSAL>(shared, problem, &map, warpgroup);
+    }
+}
+
+template <typename T, int HEAD_DIM, bool CAUSAL, int WARPGROUPS = HOPPER_WARPGROUPS(HEAD_DIM)>
+static cudaError_t launch(const struct attention *call)
+{
+    typedef config<T, HEAD_DIM, WARPGROUPS> Config;
+    struct hopper_problem problem;
+    CUtensorMap map;
+    const int bytes = sizeof(struct shared_tiles<Config>) + Config::Br * HEAD_DIM * sizeof(T);
+    cudaError_t status =
+        prepare_hopper(&problem, call, Config::Br, (const void *)flash_lazy_rescale<Config, CAUSAL>,
+                       bytes, Bc / PAIR);
+    if (status == cudaSuccess)
+        status = tensor_map_of_halves(&map, call->O, (size_t)call->batch * call->heads, call->seq_q,
+                                      call->head_dim, WARP_ROWS);
+    struct device_limits device;
+    if (status == cudaSuccess)
+        status = current_device(&device);
+    if (status != cudaSuccess)
+        return status;
+    const int pairs = resident_pairs(problem.order.tiles / PAIR, &device);
+    return launch_in_clusters(PAIR, PAIR * pairs, Config::THREADS, bytes, call->stream,
+                              flash_lazy_rescale<Config, CAUSAL>, problem, map);
+}
+
+extern "C" cudaError_t attention_lazy_rescale(const struct attention *call)
+{
+    if (!pairs_pay(call))
+        return attention_across_tiles(call);
+    return call->type == TENSOR_BF16 ? launch<__nv_bfloat16, 128, false>(call)
+                                     : launch<__half, 128, false>(call);
+}

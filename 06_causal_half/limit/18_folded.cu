@@ -1,0 +1,329 @@
+// needs: sm_90a
+/*
+ * Idea: a pair's rows are folded, so that each of its blocks has a warpgroup that skips the keys
+ * which only later rows see.
+ *
+ *     for each block of Bc keys, last to first:
+ *         start S_next = Q·K_nextᵀ             start O += P·V
+ *         m_new = max(m, rowmax S_next)        if c · (m_new - m) > 8:
+ *                                                  O = O · 2^(c · m - c · m_new)   m = m_new
+ *         P = 2^(c · S_next - c · m)                                             c = scale · log2 e
+ *     at the end:  O = O / l                   LSE   = (c · m + log2 l) · ln 2
+ *     where K_next may be the next tile's first: then O is stored and starts from 0
+ *
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], elements of type
+ * T; LSE [batch, heads, seq_q], float; row-major. In pairs head_dim is above 64, and HEAD_DIM 128.
+ *
+ * Of the four quarters of a pair's 256 queries block 0 has the first and the last, block 1 those in
+ * between. The last block of keys is seen by the last two quarters, so by one warpgroup of each
+ * block. The other one gives the places of its keys and values back unread, and passes its turn on:
+ * both blocks have the same amount to do, and neither computes a block that is masked whole.
+ *
+ * Elsewhere this rung is lazy_rescale, as drawn_pairs is.
+ *
+ * Cost: as drawn_pairs', with fewer products.
+ *
+ * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), for what it is built on.
+ */
+#include "06_causal_half/06_step.h"
+#include "device/device.h"
+#include "06_causal_half/hopper/ping_pong.cuh"
+#include "load_share.cuh"
+#include "persistent_tile.cuh"
+
+/*
+ * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
+ * it. `empty` completes when the last consumer warp is done reading: the producer waits for it
+ * before it fills the place again. A place of K or V has a third: `agreed` completes when both
+ * producers of the pair have found theirs empty. Its phase n comes before that of `full`. (Aligned
+ * as TMA wants its boxes; so is what lies behind it.)
+ */
+template <class Config>
+struct __align__(1024) shared_tiles
+{
+    typename Config::T Q[2][Config::Br * Config::HEAD_DIM];
+    typename Config::T K[Config::STAGES][Bc * Config::HEAD_DIM];
+    typename Config::T V[Config::STAGES][Bc * Config::HEAD_DIM];
+    uint64_t Q_full[2], K_full[Config::STAGES], V_full[Config::STAGES];
+    uint64_t Q_empty[2], K_empty[Config::STAGES], V_empty[Config::STAGES];
+    uint64_t K_agreed[Config::STAGES], V_agreed[Config::STAGES];
+    struct hopper_tile tile[2];       /* whose queries Q holds; 0 blocks: there are no more */
+    int drawn;                        /* the pair's next tile */
+    uint64_t drawn_full, drawn_empty; /* only block 0's drawn_empty is used */
+};
+
+/* By one thread. */
+template <class Config>
+static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<Config> *shared)
+{
+    for (int place = 0; place < 2; place++) {
+        mbarrier_init(&shared->Q_full[place], 1);
+        mbarrier_init(&shared->Q_empty[place], 4 * Config::WARPGROUPS);
+    }
+    for (int stage = 0; stage < Config::STAGES; stage++) {
+        mbarrier_init(&shared->K_full[stage], 1);
+        mbarrier_init(&shared->V_full[stage], 1);
+        mbarrier_init(&shared->K_empty[stage], 4 * Config::WARPGROUPS);
+        mbarrier_init(&shared->V_empty[stage], 4 * Config::WARPGROUPS);
+        mbarrier_init(&shared->K_agreed[stage], PAIR);
+        mbarrier_init(&shared->V_agreed[stage], PAIR);
+    }
+    mbarrier_init(&shared->drawn_full, 1);
+    mbarrier_init(&shared->drawn_empty, PAIR);
+    mbarrier_init_fence();
+}
+
+/* Where a warpgroup's rows begin in the pair's tile: of its four quarters block 0 has the first and
+ * the last, block 1 those in between. */
+static __device__ __forceinline__ int rows_of(int warpgroup)
+{
+    return WARPGROUP_ROWS * (warpgroup == 0 ? cluster_rank() : 3 - cluster_rank());
+}
+
+template <class Config>
+static __device__ __forceinline__ void
+produce_values(struct shared_tiles<Config> *shared, struct ring_position &V_at,
+               const struct hopper_problem &problem, int block, int kv_head)
+{
+    mbarrier_wait(&shared->V_empty[V_at.stage], V_at.phase ^ 1);
+    load_share<Config>(shared->V[V_at.stage], &problem.maps.V, block, kv_head,
+                       &shared->V_full[V_at.stage], &shared->V_agreed[V_at.stage], V_at.phase);
+    advance<Config::STAGES>(V_at);
+}
+
+/*
+ * Requests all that the consumers will read, by one thread. For use n = 0, 1, ... of a place the
+ * consumers wait for phase n of `full`; before it the producer waits for phase n - 1 of `empty`, of
+ * the other parity. On a new barrier phase -1 counts as over: new places are empty.
+ */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
+                                               const struct hopper_problem &problem)
+{
+    struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
+    int values = -1, values_head = 0; /* the block whose values are to be requested next */
+    for (int phase = 0;; phase ^= 1) {
+        mbarrier_arrive_expect(&shared->drawn_full, sizeof shared->drawn);
+        mbarrier_wait(&shared->drawn_full, phase);
+        if (shared->drawn >= problem.order.tiles)
+            break;
+        struct hopper_tile tile = hopper_tile_of<PAIR * Config::Br, CAUSAL>(problem, shared->drawn);
+        mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
+        shared->tile[Q_at.stage] = tile;
+        mbarrier_arrive_expect(&shared->Q_full[Q_at.stage], sizeof shared->Q[0]);
+        for (int warpgroup = 0; warpgroup < Config::WARPGROUPS; warpgroup++)
+            load_panels<WARPGROUP_ROWS, Config::HEAD_DIM>(
+                shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * Config::HEAD_DIM,
+                &problem.maps.Q, tile.row0 + rows_of(warpgroup), tile.head,
+                &shared->Q_full[Q_at.stage]);
+        advance<2>(Q_at);
+        for (int block = tile.blocks - 1; block >= 0; block--) {
+            /* late, so that the pair done first takes the next tile; early enough for the answer */
+            if (block == min(tile.blocks - 1, 3))
+                cluster_mbarrier_arrive(cluster_address(shared_address(&shared->drawn_empty), 0));
+            mbarrier_wait(&shared->K_empty[K_at.stage], K_at.phase ^ 1);
+            load_share<Config>(shared->K[K_at.stage], &problem.maps.K, block, tile.kv_head,
+                               &shared->K_full[K_at.stage], &shared->K_agreed[K_at.stage],
+                               K_at.phase);
+            advance<Config::STAGES>(K_at);
+            if (values >= 0)
+                produce_values(shared, V_at, problem, values, values_head);
+            values = block;
+            values_head = tile.kv_head;
+        }
+    }
+    mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
+    shared->tile[Q_at.stage] = {0, 0, 0, 0, 0};
+    /* no bytes are expected: this arrival alone completes the phase */
+    mbarrier_arrive(&shared->Q_full[Q_at.stage]);
+    produce_values(shared, V_at, problem, values, values_head);
+}
+
+/* Draws for both blocks, by one thread of block 0. The first tile needs no draw. A producer has
+ * read the last number when it asks for the next, so the place is free then. */
+template <class Shared>
+static __device__ __forceinline__ void draw(Shared *shared, int tiles, unsigned int *counter)
+{
+    for (int number = blockIdx.x / PAIR, phase = 0;; phase ^= 1) {
+        for (int rank = 0; rank < PAIR; rank++)
+            cluster_store_async(cluster_address(shared_address(&shared->drawn), rank), number,
+                                cluster_address(shared_address(&shared->drawn_full), rank));
+        if (number >= tiles)
+            break;
+        mbarrier_wait(&shared->drawn_empty, phase);
+        number = (int)(gridDim.x / PAIR + atomicAdd(counter, 1u));
+    }
+}
+
+/* Gives a place back unread. Not before it is full: an arrival at `empty` would count for its last
+ * use, and the other warpgroup may still be reading that. */
+template <class Config>
+static __device__ __forceinline__ void skip(uint64_t *full, uint64_t *empty,
+                                            struct ring_position &at)
+{
+    mbarrier_wait(&full[at.stage], at.phase);
+    if (threadIdx.x % WARP == 0)
+        mbarrier_arrive(&empty[at.stage]);
+    advance<Config::STAGES>(at);
+}
+
+/*
+ * Gives back the tile's blocks of keys that no row of this warpgroup sees, and returns how many.
+ * Each costs a turn, since the other warpgroup waits for it. `tile` is moved: rows are counted from
+ * its row0 by threadIdx.x, as if a block's warpgroups had neighbouring rows.
+ */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ int
+skip_keys(struct consumer<Config> &c, struct hopper_tile &tile, const struct attention &call)
+{
+    const int first = tile.row0 + rows_of(c.warpgroup);
+    const int seen = visible_keys<CAUSAL>(first + WARPGROUP_ROWS - 1, call.seq_q, call.seq_kv);
+    const int skipped = tile.blocks - max(1, ceil_div(seen, Bc));
+    tile.row0 = first - c.warpgroup * WARPGROUP_ROWS;
+    tile.unmasked = visible_keys<CAUSAL>(max(first, 0), call.seq_q, call.seq_kv) / Bc;
+    for (int i = 0; i < skipped; i++) {
+        take_turn(c);
+        skip<Config>(c.shared->K_full, c.shared->K_empty, c.K_at);
+        pass_turn(c);
+    }
+    return skipped;
+}
+
+/* Computes one warpgroup's 64 rows of each of the block's tiles. */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> *shared,
+                                                    const struct hopper_problem &problem,
+                                                    const CUtensorMap *map, int warpgroup)
+{
+    /* the warp's, behind the tiles */
+    typename Config::T *staging =
+        (typename Config::T *)(shared + 1) + threadIdx.x / WARP * WARP_ROWS * Config::HEAD_DIM;
+    struct ring_position Q_at = {0, 0};
+    struct consumer<Config> c;
+    c.shared = shared;
+    c.warpgroup = warpgroup;
+    c.K_at = c.V_at = {0, 0};
+    c.scale_log2 = problem.scale_log2;
+
+    /* The first turn is warpgroup 0's, as if the last warpgroup had passed it on. */
+    if (warpgroup == Config::WARPGROUPS - 1)
+        pass_turn(c);
+    mbarrier_wait(&shared->Q_full[Q_at.stage], Q_at.phase);
+    struct hopper_tile tile = announced_tile(&shared->tile[Q_at.stage]);
+    c.Q = shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * Config::HEAD_DIM;
+    int skipped = skip_keys<Config, CAUSAL>(c, tile, problem.call);
+    begin_rows<CAUSAL>(c, problem, tile);
+    clear_output(c);
+
+    /* The first block: there is no output yet to overlap with. */
+    int block = tile.blocks - skipped - 1;
+    float rescale[2];
+    mbarrier_wait(&shared->K_full[c.K_at.stage], c.K_at.phase);
+    take_turn(c);
+    start_scores(c, shared->K[c.K_at.stage]);
+    pass_turn(c);
+    finish_scores(c, block, block >= tile.unmasked, rescale);
+    pack_rows<typename Config::T>(c.P, c.S);
+
+    for (;;) {
+        /* only now: the last V of the tile before came first */
+        for (; skipped > 0; skipped--)
+            skip<Config>(shared->V_full, shared->V_empty, c.V_at);
+        for (block--; block >= tile.unmasked; block--)
+            lazy_step(c, block, true);
+        for (; block >= 0; block--)
+            lazy_step(c, block, false);
+        if (threadIdx.x % WARP == 0)
+            mbarrier_arrive(&shared->Q_empty[Q_at.stage]);
+        advance<2>(Q_at);
+
+        mbarrier_wait(&shared->Q_full[Q_at.stage], Q_at.phase);
+        struct hopper_tile next = announced_tile(&shared->tile[Q_at.stage]);
+        if (next.blocks == 0)
+            break;
+        /* Across the edge: the next tile's first block with this tile's last output. */
+        const float m[2] = {c.m[0], c.m[1]}, l[2] = {c.l[0], c.l[1]};
+        c.Q = shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * Config::HEAD_DIM;
+        skipped = skip_keys<Config, CAUSAL>(c, next, problem.call);
+        begin_rows<CAUSAL>(c, problem, next);
+        block = next.blocks - skipped - 1;
+        both_products(c, block, block >= next.unmasked, rescale);
+        store_tile<Config>(problem, map, staging, tile, c.O, m, l);
+        clear_output(c);
+        pack_rows<typename Config::T>(c.P, c.S);
+        tile = next;
+    }
+
+    /* The last block's output. */
+    mbarrier_wait(&shared->V_full[c.V_at.stage], c.V_at.phase);
+    start_output(c, shared->V[c.V_at.stage]);
+    finish_output(c);
+    store_tile<Config>(problem, map, staging, tile, c.O, c.m, c.l);
+    /* Warpgroup 0 takes the last turn too: no barrier is left with half of its threads. */
+    if (warpgroup == 0)
+        take_turn(c);
+    if (threadIdx.x % WARP == 0)
+        tma_store_wait<0>(); /* shared memory stays this block's until it has been read */
+}
+
+template <class Config, bool CAUSAL>
+__global__ void __launch_bounds__(Config::THREADS, 1)
+    flash_folded(const __grid_constant__ struct hopper_problem problem,
+                 const __grid_constant__ CUtensorMap map, unsigned int *counter)
+{
+    extern __shared__ __align__(1024) char shared_memory[];
+    struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
+    /* the shuffle tells the compiler that all lanes have the same value */
+    const int warpgroup = __shfl_sync(FULL_MASK, threadIdx.x / 128, 0);
+
+    if (threadIdx.x == 0)
+        initialise_barriers(shared);
+    cluster_arrive();
+    cluster_wait(); /* the barriers of both blocks exist before any thread reaches them */
+
+    /* The launch's registers, 65536 over THREADS, move from the producer to the consumers. */
+    if (warpgroup == Config::WARPGROUPS) {
+        registers_decrease<CAUSAL ? 40 : 24>();
+        if (threadIdx.x == 128 * Config::WARPGROUPS)
+            produce<Config, CAUSAL>(shared, problem);
+        if (threadIdx.x == 128 * Config::WARPGROUPS + WARP && cluster_rank() == 0)
+            draw(shared, problem.order.tiles, counter);
+    } else {
+        registers_increase<CAUSAL ? 232 : 240>();
+        compute_rows<Config, CAUSAL>(shared, problem, &map, warpgroup);
+    }
+}
+
+template <typename T, int HEAD_DIM, bool CAUSAL, int WARPGROUPS = HOPPER_WARPGROUPS(HEAD_DIM)>
+static cudaError_t launch(const struct attention *call)
+{
+    typedef config<T, HEAD_DIM, WARPGROUPS> Config;
+    struct hopper_problem problem;
+    CUtensorMap map;
+    const int bytes = sizeof(struct shared_tiles<Config>) + Config::Br * HEAD_DIM * sizeof(T);
+    cudaError_t status =
+        prepare_hopper(&problem, call, PAIR * Config::Br,
+                       (const void *)flash_folded<Config, CAUSAL>, bytes, Bc / PAIR);
+    if (status == cudaSuccess)
+        status = tensor_map_of_halves(&map, call->O, (size_t)call->batch * call->heads, call->seq_q,
+                                      call->head_dim, WARP_ROWS);
+    struct device_limits device;
+    if (status == cudaSuccess)
+        status = current_device(&device);
+    if (status == cudaSuccess)
+        status = cudaMemsetAsync(call->workspace, 0, sizeof(unsigned int), call->stream);
+    if (status != cudaSuccess)
+        return status;
+    const int pairs = resident_pairs(problem.order.tiles, &device);
+    return launch_in_clusters(PAIR, PAIR * pairs, Config::THREADS, bytes, call->stream,
+                              flash_folded<Config, CAUSAL>, problem, map,
+                              (unsigned int *)call->workspace);
+}
+
+extern "C" cudaError_t attention_folded(const struct attention *call)
+{
+    if (!causal_pairs_pay(call))
+        return attention_lazy_rescale(call);
+    return call->type == TENSOR_BF16 ? launch<__nv_bfloat16, 128, true>(call)
+                                     : launch<__half, 128, true>(call);
+}

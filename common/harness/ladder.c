@@ -1,0 +1,75 @@
+#include "ladder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char CORE[] = "core";
+
+static size_t rows_of(const struct ladder *ladder)
+{
+    size_t count = 0;
+    while (problem_kernel(ladder->problem, ladder->rows, count)->name)
+        count++;
+    return count;
+}
+
+const void *step_rows(const struct step *step, const struct problem *problem)
+{
+    static struct made {
+        const struct step *step;
+        const struct problem *problem;
+        char *rows;
+        struct made *next;
+    } * made;
+    for (const struct made *known = made; known; known = known->next)
+        if (known->step == step && known->problem == problem)
+            return known->rows;
+
+    struct made *const table = malloc(sizeof *table);
+    size_t count = 0, filled = 0;
+    for (const struct ladder *ladder = step->ladders; ladder->name; ladder++)
+        count += ladder->problem == problem ? rows_of(ladder) : 0;
+    char *const rows = calloc(count + 1, problem->row_bytes);
+    if (table == NULL || rows == NULL)
+        abort(); /* there are not even a few kilobytes left */
+    for (const struct ladder *ladder = step->ladders; ladder->name; ladder++) {
+        if (ladder->problem != problem)
+            continue;
+        char *const first = rows + filled * problem->row_bytes;
+        const size_t found = rows_of(ladder);
+        memcpy(first, ladder->rows, found * problem->row_bytes);
+        for (size_t row = 0; row < found; row++)
+            ((struct kernel *)(first + row * problem->row_bytes))->ladder = ladder->name;
+        filled += found;
+    }
+    *table = (struct made){step, problem, rows, made};
+    made = table;
+    return rows;
+}
+
+bool kernel_on_ladder(const struct kernel *kernel, const char *ladder)
+{
+    return ladder == NULL || strcmp(kernel->ladder, ladder) == 0;
+}
+
+bool kernel_was(const struct kernel *kernel, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *was = kernel->was; was && *was; was += strspn(was, " ")) {
+        const size_t one = strcspn(was, " ");
+        if (one == length && strncmp(was, name, length) == 0)
+            return true;
+        was += one;
+    }
+    return false;
+}
+
+const char *kernel_path(const struct kernel *kernel)
+{
+    static char path[256];
+    const bool core = kernel_on_ladder(kernel, CORE);
+    snprintf(path, sizeof path, "%s%s%s", core ? "" : kernel->ladder, core ? "" : "/",
+             kernel->file);
+    return path;
+}

@@ -1,0 +1,47 @@
+/*
+ * A step's program has a command line.
+ *
+ * The step's problem and the rows of its table decide what it offers: an option that no kernel
+ * takes is not offered.
+ */
+#ifndef COMMON_OPTIONS_H
+#define COMMON_OPTIONS_H
+
+#include "ladder.h"
+
+/* A request says what is to be run, and how. */
+struct request {
+    const struct step *step;
+    const struct problem *problem;
+    const void *table;                         /* the step's rows that have this problem */
+    struct size_option options[MAX_SIZES + 1]; /* those that the table takes */
+
+    long long sizes[MAX_SIZES];
+    const char *ladder; /* the ladder to run, or null for all */
+    bool *selected;     /* one for each row */
+    bool any_selected;  /* false when no kernel was named: then all run */
+    bool list, help, json, wide;
+    enum input_kind inputs;
+    uint64_t seed;
+    long long repeat;                  /* timed runs of each kernel */
+    const char *trace;                 /* the trace's file, or null */
+    long long trace_block, trace_warp; /* the only ones traced; -1 for all */
+
+    char complaint[512]; /* what is wrong with the command line; empty when nothing is */
+};
+
+/*
+ * Fills in *request from the command line, with defaults that suit the backend. Answers --help at
+ * once. Returns false, with a complaint, for a command line that it does not understand.
+ */
+bool options_parse(struct request *request, const struct step *step, int argc, char **argv);
+
+/* Frees what options_parse() allocated. */
+void options_free(struct request *request);
+
+/* These return the rows of the request's table, and which of them to run. */
+size_t request_kernels(const struct request *request);
+const struct kernel *request_kernel(const struct request *request, size_t index);
+bool request_wants(const struct request *request, size_t index);
+
+#endif

@@ -1,0 +1,140 @@
+#include "step.h"
+
+#include "device/backend.h"
+#include "options.h"
+#include "output.h"
+#include "refusal.h"
+#include "report.h"
+#include "trial.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct result run_kernel(const struct request *request, struct trial *trial, size_t index)
+{
+    struct result result = {.kernel = request_kernel(request, index)};
+    backend_counters_reset();
+    result.verdict = trial_run(trial, result.kernel);
+    result.counted = backend_counters(&result.counters) && result.verdict.status == VERDICT_PASS;
+    if (result.verdict.status == VERDICT_PASS && backend_has_timing())
+        result.milliseconds =
+            trial_time(trial, result.kernel, (size_t)request->repeat, &result.verdict);
+    return result;
+}
+
+/* A failed check outweighs a refusal. */
+static enum step_status worse(enum step_status status, const struct result *result)
+{
+    if (result->verdict.status == VERDICT_FAIL)
+        return STEP_FAILED;
+    if (result->verdict.status == VERDICT_REFUSED && status == STEP_PASSED)
+        return STEP_BAD_USAGE;
+    return status;
+}
+
+static enum step_status run_ladder(struct request *request, struct trial *trial, const char *device)
+{
+    enum step_status status = STEP_PASSED;
+    struct result *const results = calloc(request_kernels(request) + 1, sizeof *results);
+    size_t count = 0;
+    if (results == NULL) {
+        fprintf(stderr, "%s: there is no memory left\n", request->step->name);
+        return STEP_BAD_USAGE;
+    }
+    memcpy(request->sizes, trial->sizes, sizeof request->sizes);
+    for (size_t index = 0; index < request_kernels(request); index++) {
+        if (!request_wants(request, index))
+            continue;
+        struct result *result = &results[count++];
+        report_running(request, request_kernel(request, index));
+        *result = run_kernel(request, trial, index);
+        report_running(request, NULL);
+        /* The report says this too. The line on stderr is for those who send the report
+         * elsewhere. */
+        if ((result->verdict.status == VERDICT_FAIL || result->verdict.status == VERDICT_REFUSED) &&
+            !(isatty(STDOUT_FILENO) && isatty(STDERR_FILENO)))
+            fprintf(stderr, "%s: %s: %s\n", request->step->name, result->kernel->name,
+                    result->verdict.reason);
+        status = worse(status, result);
+    }
+    report_results(request, device, results, count);
+    free(results);
+    return status;
+}
+
+static enum step_status run_request(struct request *request)
+{
+    const char *const step = request->step->name;
+    const struct problem *const problem = request->problem;
+    if (request->list) {
+        struct tensor tensors[MAX_TENSORS];
+        int count;
+        if (problem->tensors(request->sizes, tensors, &count) != cudaSuccess) {
+            fprintf(stderr, "%s: %s\n", step, refusal());
+            return STEP_BAD_USAGE;
+        }
+        report_list(request);
+        return STEP_PASSED;
+    }
+
+    const char *complaint =
+        request->trace ? backend_trace(request->trace, request->trace_block, request->trace_warp)
+                       : "";
+    if (*complaint) {
+        fprintf(stderr, "%s: --trace: %s\n", step, complaint);
+        return STEP_BAD_USAGE;
+    }
+    if (*backend_complaint()) {
+        fprintf(stderr, "%s: %s\n", step, backend_complaint());
+        return STEP_BAD_USAGE;
+    }
+
+    int devices = 0;
+    struct cudaDeviceProp properties;
+    cudaError_t status = cudaGetDeviceCount(&devices);
+    if (status == cudaSuccess)
+        status = devices > 0 ? cudaGetDeviceProperties(&properties, 0) : cudaErrorNoDevice;
+    if (status != cudaSuccess) {
+        fprintf(stderr,
+                "%s: no usable device (%s); `make doctor` says why, BACKEND=cpu needs none\n", step,
+                cudaGetErrorString(status));
+        return STEP_NO_DEVICE;
+    }
+
+    struct trial trial;
+    refusal_clear();
+    status = trial_create(&trial, problem, request->sizes, request->inputs, request->seed, 0);
+    if (status != cudaSuccess) {
+        fprintf(stderr, "%s: %s\n", step, *refusal() ? refusal() : cudaGetErrorString(status));
+        return STEP_BAD_USAGE;
+    }
+    const enum step_status outcome = run_ladder(request, &trial, properties.name);
+    trial_destroy(&trial);
+    return outcome;
+}
+
+static enum step_status run_step(int argc, char **argv, const struct step *step)
+{
+    struct request request;
+    enum step_status status = STEP_PASSED;
+    if (!options_parse(&request, step, argc, argv)) {
+        fprintf(stderr, "%s: %s\n", step->name, request.complaint);
+        status = STEP_BAD_USAGE;
+    } else if (!request.help) {
+        status = run_request(&request);
+    }
+    options_free(&request);
+    return status;
+}
+
+int step_main(int argc, char **argv, const struct step *step)
+{
+    if (!output_is_open())
+        return STEP_BAD_USAGE;
+    const enum step_status status = run_step(argc, argv, step);
+    if (!output_arrived(stdout) && status == STEP_PASSED)
+        return STEP_BAD_USAGE;
+    return status;
+}

@@ -1,0 +1,737 @@
+#include "attention.h"
+
+#include "harness/explain.h"
+#include "harness/refusal.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+size_t attention_query_rows(const struct attention *call)
+{
+    if (call->batch < 0 || call->heads < 0 || call->seq_q < 0)
+        return 0;
+    return (size_t)call->batch * call->heads * call->seq_q;
+}
+
+static size_t key_rows(const struct attention *call)
+{
+    return (size_t)call->batch * call->kv_heads * call->seq_kv;
+}
+
+/* Kernels use an int to number the rows of Q, and of K, over all batches and heads. Persistent
+ * blocks add their number to the last tile's. */
+static cudaError_t require_rows(const char *names, int batch, int heads, int seq)
+{
+    const double rows = (double)batch * heads * seq;
+    if (rows > MAX_EXTENT)
+        return refuse(cudaErrorInvalidValue, "%s is %.0f; it must be at most %d", names, rows,
+                      MAX_EXTENT);
+    return cudaSuccess;
+}
+
+/* Checks what every attention kernel requires of a shape, apart from its own limits. */
+static cudaError_t check_shape(const struct attention *call)
+{
+    cudaError_t status;
+    if ((status = require_size("batch", call->batch)) != cudaSuccess ||
+        (status = require_size("heads", call->heads)) != cudaSuccess ||
+        (status = require_size("seq_q", call->seq_q)) != cudaSuccess ||
+        (status = require_size("seq_kv", call->seq_kv)) != cudaSuccess)
+        return status;
+    if (call->heads == 0)
+        return cudaSuccess;
+    if (call->kv_heads < 1 || call->heads % call->kv_heads != 0)
+        return refuse(cudaErrorInvalidValue, "kv_heads is %d; it must divide heads, which is %d",
+                      call->kv_heads, call->heads);
+    if ((status = require_rows("batch * heads * seq_q", call->batch, call->heads, call->seq_q)) !=
+        cudaSuccess)
+        return status;
+    return require_rows("batch * kv_heads * seq_kv", call->batch, call->kv_heads, call->seq_kv);
+}
+
+static const float LOG2_E = 1.4426950408889634f;
+
+static unsigned types_of(const struct attention_kernel *row)
+{
+    return row->types ? row->types : 1u << TENSOR_F32;
+}
+
+static int multiple_of(const struct attention_kernel *row)
+{
+    return row->head_dim_multiple ? row->head_dim_multiple : 1;
+}
+
+static cudaError_t check_limits(const struct attention_kernel *row, const struct attention *call)
+{
+    const unsigned type = (unsigned)call->type;
+    if (type >= TENSOR_TYPES || !(types_of(row) >> type & 1))
+        return refuse(cudaErrorInvalidValue, "type is %s; this kernel does not take it",
+                      type < TENSOR_TYPES ? tensor_type_names[type] : "unknown");
+    if (call->head_dim < 1 || call->head_dim > row->max_head_dim)
+        return refuse(cudaErrorInvalidValue, "head_dim is %d; this kernel takes 1 .. %d",
+                      call->head_dim, row->max_head_dim);
+    if (call->head_dim % multiple_of(row) != 0)
+        return refuse(cudaErrorInvalidValue,
+                      "head_dim is %d; this kernel takes multiples of %d up to %d", call->head_dim,
+                      row->head_dim_multiple, row->max_head_dim);
+    if (call->causal && !row->causal)
+        return refuse(cudaErrorInvalidValue, "causal is asked for; this kernel has no causal mask");
+    /* Kernels whose exponentials have base 2 multiply the scale by log2 e. */
+    if (!isfinite(call->scale * LOG2_E))
+        return refuse(cudaErrorInvalidValue, "scale is %g; scale * log2(e) must be finite",
+                      (double)call->scale);
+    if (row->positive_scale && call->scale <= 0.0f)
+        return refuse(cudaErrorInvalidValue, "scale is %g; this kernel takes positive scales",
+                      (double)call->scale);
+    return cudaSuccess;
+}
+
+/* Checks the pointers of a valid shape that has something to compute. */
+static cudaError_t check_arrays(const struct attention_kernel *row, const struct attention *call)
+{
+    const size_t element = tensor_element_bytes(call->type), workspace_alignment = 256;
+    const size_t alignment = row->alignment ? (size_t)row->alignment : element;
+    const size_t rows = attention_query_rows(call), row_bytes = (size_t)call->head_dim * element;
+    const size_t bytes_K = key_rows(call) * row_bytes;
+    const struct {
+        const char *name;
+        const void *pointer;
+        size_t bytes, alignment;
+    } array[] = {
+        {"Q", call->Q, rows * row_bytes, alignment},
+        {"K", call->K, bytes_K, alignment},
+        {"V", call->V, bytes_K, alignment},
+        {"O", call->O, rows * row_bytes, alignment},
+        {"LSE", call->LSE, call->LSE ? rows * sizeof *call->LSE : 0, sizeof *call->LSE},
+        {"workspace", call->workspace, row->workspace ? row->workspace(call) : 0,
+         workspace_alignment},
+    };
+    enum { FIRST_WRITTEN = 3, ARRAYS = sizeof array / sizeof array[0] };
+
+    cudaError_t status = cudaSuccess;
+    for (int a = 0; a < ARRAYS && status == cudaSuccess; a++)
+        status =
+            require_pointer(array[a].name, array[a].pointer, array[a].bytes, array[a].alignment);
+    for (int a = FIRST_WRITTEN; a < ARRAYS; a++)
+        for (int b = 0; b < a && status == cudaSuccess; b++)
+            status = require_disjoint(array[a].name, array[a].pointer, array[a].bytes,
+                                      array[b].name, array[b].pointer, array[b].bytes);
+    return status;
+}
+
+cudaError_t attention_run(const struct attention_kernel *row, const struct attention *call)
+{
+    if (call == NULL)
+        return refuse(cudaErrorInvalidValue, "the call is null");
+    cudaError_t status;
+    if ((status = require_device(&row->about)) != cudaSuccess ||
+        (status = check_shape(call)) != cudaSuccess ||
+        (status = check_limits(row, call)) != cudaSuccess || attention_query_rows(call) == 0 ||
+        (row->shared && (status = require_shared(row->shared(call))) != cudaSuccess) ||
+        (status = check_arrays(row, call)) != cudaSuccess)
+        return status;
+    return row->launch(call);
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * The problem as the harness sees it. Only tensors() sees a kv_heads, seq_q or seq_kv that still
+ * means "as ...".
+ */
+
+enum { MAX_HEAD_DIM = 256 };
+
+static const struct size_option size_options[] = {
+    [ATTENTION_BATCH] = {"batch", "sequences", 0, MAX_EXTENT, 1, 4, .flag = false},
+    [ATTENTION_HEADS] = {"heads", "query heads", 0, MAX_EXTENT, 2, 32, .flag = false},
+    [ATTENTION_KV_HEADS] = {"kv-heads", "key/value heads, a divisor of heads; 0: as heads",
+                            .maximum = MAX_EXTENT},
+    [ATTENTION_SEQ] = {"seq", "queries and keys", 0, MAX_EXTENT, 128, 1024, .flag = false},
+    [ATTENTION_SEQ_Q] = {"seq-q", "queries; 0: as seq", .maximum = MAX_EXTENT},
+    [ATTENTION_SEQ_KV] = {"seq-kv", "keys; 0: as seq", .maximum = MAX_EXTENT},
+    [ATTENTION_HEAD_DIM] = {"head-dim", "elements of a query, key or value", 1, MAX_HEAD_DIM, 64,
+                            64, .flag = false},
+    [ATTENTION_CAUSAL] = {"causal", "mask the keys that come after a query", .flag = true},
+    [ATTENTION_TYPE] = {"type", "element type of Q, K, V and O", .choices = tensor_type_names},
+    {.name = NULL},
+};
+
+/* A step offers what any of its kernels takes. Its default type is the first that they take. */
+static void narrow(const void *table, struct size_option *sizes)
+{
+    int max_head_dim = 1;
+    unsigned types = 0;
+    bool causal = false;
+    for (const struct attention_kernel *row = table; row->about.name; row++) {
+        max_head_dim = row->max_head_dim > max_head_dim ? row->max_head_dim : max_head_dim;
+        types |= types_of(row);
+        causal = causal || row->causal;
+    }
+    sizes[ATTENTION_HEAD_DIM].maximum = max_head_dim;
+    sizes[ATTENTION_CAUSAL].hidden = !causal;
+
+    struct size_option *type = &sizes[ATTENTION_TYPE];
+    while (types && !(types >> type->device & 1))
+        type->device++;
+    type->watched = type->device;
+    type->allowed = types;
+    type->hidden = (types & (types - 1)) == 0; /* there is only one type */
+}
+
+static void print_limits(const struct kernel *kernel)
+{
+    const struct attention_kernel *row = (const struct attention_kernel *)kernel;
+    printf(", \"types\": [");
+    for (int type = 0, printed = 0; type < TENSOR_TYPES; type++)
+        if (types_of(row) >> type & 1)
+            printf("%s\"%s\"", printed++ ? ", " : "", tensor_type_names[type]);
+    printf("], \"max_head_dim\": %d, \"head_dim_multiple\": %d, \"causal\": %s, "
+           "\"positive_scale\": %s",
+           row->max_head_dim, multiple_of(row), row->causal ? "true" : "false",
+           row->positive_scale ? "true" : "false");
+}
+
+struct attention attention_of(const long long sizes[MAX_SIZES])
+{
+    return (struct attention){
+        .batch = (int)sizes[ATTENTION_BATCH],
+        .heads = (int)sizes[ATTENTION_HEADS],
+        .kv_heads = (int)sizes[ATTENTION_KV_HEADS],
+        .seq_q = (int)sizes[ATTENTION_SEQ_Q],
+        .seq_kv = (int)sizes[ATTENTION_SEQ_KV],
+        .head_dim = (int)sizes[ATTENTION_HEAD_DIM],
+        .causal = sizes[ATTENTION_CAUSAL] != 0,
+        .scale = 1.0f / sqrtf((float)sizes[ATTENTION_HEAD_DIM]),
+        .type = (enum tensor_type)sizes[ATTENTION_TYPE],
+    };
+}
+
+/* Counts, in one head, the pairs of a query and a key that it sees. */
+static double visible_pairs(const struct attention *call)
+{
+    const double queries = call->seq_q, keys = call->seq_kv;
+    if (!call->causal)
+        return queries * keys;
+    /* Each of the last `corner` queries sees one key fewer than the query after it; earlier queries
+     * see none. */
+    const double corner = fmin(queries, keys);
+    return corner * (keys - corner) + corner * (corner + 1.0) / 2.0;
+}
+
+static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count)
+{
+    if (sizes[ATTENTION_KV_HEADS] == 0)
+        sizes[ATTENTION_KV_HEADS] = sizes[ATTENTION_HEADS];
+    if (sizes[ATTENTION_SEQ_Q] == 0)
+        sizes[ATTENTION_SEQ_Q] = sizes[ATTENTION_SEQ];
+    if (sizes[ATTENTION_SEQ_KV] == 0)
+        sizes[ATTENTION_SEQ_KV] = sizes[ATTENTION_SEQ];
+
+    const struct attention call = attention_of(sizes);
+    const cudaError_t status = check_shape(&call);
+    if (status != cudaSuccess)
+        return status;
+
+    const enum tensor_type type = call.type;
+    const size_t rows = attention_query_rows(&call), head_dim = (size_t)call.head_dim;
+    const size_t kv_rows = key_rows(&call);
+    const size_t batch = (size_t)call.batch, heads = (size_t)call.heads;
+    const size_t kv_heads = (size_t)call.kv_heads;
+    const size_t seq_q = (size_t)call.seq_q, seq_kv = (size_t)call.seq_kv;
+    list[0] =
+        (struct tensor){"Q", TENSOR_INPUT, type, rows, head_dim, {batch, heads, seq_q, head_dim}};
+    list[1] = (struct tensor){"K",     TENSOR_INPUT, type,
+                              kv_rows, head_dim,     {batch, kv_heads, seq_kv, head_dim}};
+    list[2] = (struct tensor){"V",     TENSOR_INPUT, type,
+                              kv_rows, head_dim,     {batch, kv_heads, seq_kv, head_dim}};
+    list[3] =
+        (struct tensor){"O", TENSOR_OUTPUT, type, rows, head_dim, {batch, heads, seq_q, head_dim}};
+    list[4] = (struct tensor){"LSE", TENSOR_OUTPUT, TENSOR_F32, rows, 1, {batch, heads, seq_q}};
+    *count = 5;
+    return cudaSuccess;
+}
+
+static size_t workspace(const struct kernel *kernel, const long long sizes[MAX_SIZES])
+{
+    const struct attention_kernel *row = (const struct attention_kernel *)kernel;
+    const struct attention call = attention_of(sizes);
+    return row->workspace ? row->workspace(&call) : 0;
+}
+
+/* An empty O costs nothing. Where a count might overflow its type, all counts are set to the
+ * largest value. None is over 2^10 for a product, a query or a key. */
+static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_SIZES])
+{
+    const struct attention_kernel *row = (const struct attention_kernel *)kernel;
+    const struct attention call = attention_of(sizes);
+    const double rows = (double)attention_query_rows(&call), keys = call.seq_kv;
+    if (rows == 0.0)
+        return (struct cost){0};
+    if ((rows + 1.0) * (keys + 1.0) * call.head_dim > 0x1p52)
+        return (struct cost){LLONG_MAX, LLONG_MAX, LLONG_MAX, LLONG_MAX};
+    return row->cost(row, &call);
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * Inputs. Here the kind describes the scores; V stays as random as the kind allows, so that a
+ * probability multiplied with the wrong row of V shows.
+ */
+
+enum { STREAM_Q, STREAM_K, STREAM_V, STREAM_Q_REACH, STREAM_K_REACH, STREAM_SIGN };
+
+/* A query of LARGE has scores of one sign and 104 to 200 in magnitude with LARGE keys: e^-104 is 0
+ * in float. */
+static double element_Q(const struct attention *call, enum input_kind kind, uint64_t seed,
+                        size_t row, size_t col)
+{
+    const size_t cols = (size_t)call->head_dim, index = row * cols + col;
+    switch (kind) {
+    case INPUTS_LARGE: {
+        const double largest = sqrt(200.0 / (call->scale * call->head_dim));
+        const double sign = input_bits(seed, STREAM_SIGN, row) & 1 ? 1.0 : -1.0;
+        const double reach = 0.8 + 0.2 * input_uniform(seed, STREAM_Q_REACH, row);
+        return sign * largest * reach * (0.9 + 0.1 * input_uniform(seed, STREAM_Q, index));
+    }
+    case INPUTS_ASCENDING:
+    case INPUTS_DESCENDING:
+        return 1.0 + 0.1 * input_normal(seed, STREAM_Q, index);
+    case INPUTS_CONSTANT:
+        return input_normal(seed, STREAM_Q, index);
+    default:
+        return input_element(row, col, cols, kind, seed, STREAM_Q);
+    }
+}
+
+/* ASCENDING and DESCENDING keys give scores that run from 0 to 20 or back. With CONSTANT all keys
+ * of a head tie. */
+static double element_K(const struct attention *call, enum input_kind kind, uint64_t seed,
+                        size_t row, size_t col)
+{
+    const size_t cols = (size_t)call->head_dim, index = row * cols + col;
+    const size_t head = row / (size_t)call->seq_kv, key = row % (size_t)call->seq_kv;
+    switch (kind) {
+    case INPUTS_LARGE: {
+        const double largest = sqrt(200.0 / (call->scale * call->head_dim));
+        const double reach = 0.8 + 0.2 * input_uniform(seed, STREAM_K_REACH, row);
+        return largest * reach * (0.9 + 0.1 * input_uniform(seed, STREAM_K, index));
+    }
+    case INPUTS_ASCENDING:
+    case INPUTS_DESCENDING: {
+        const double along = call->seq_kv > 1 ? (double)key / (call->seq_kv - 1) : 0.0;
+        const double score = 20.0 * (kind == INPUTS_ASCENDING ? along : 1.0 - along);
+        return score / (call->scale * call->head_dim) + 0.1 * input_normal(seed, STREAM_K, index);
+    }
+    case INPUTS_CONSTANT:
+        return input_normal(seed, STREAM_K, head * cols + col);
+    default:
+        return input_element(row, col, cols, kind, seed, STREAM_K);
+    }
+}
+
+static double element_V(const struct attention *call, enum input_kind kind, uint64_t seed,
+                        size_t row, size_t col)
+{
+    const enum input_kind kind_V =
+        kind == INPUTS_UNIFORM || kind == INPUTS_OUTLIERS ? kind : INPUTS_NORMAL;
+    return input_element(row, col, (size_t)call->head_dim, kind_V, seed, STREAM_V);
+}
+
+static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
+                   void *const *host)
+{
+    const struct attention call = attention_of(sizes);
+    const size_t cols = (size_t)call.head_dim;
+    const size_t elements_Q = attention_query_rows(&call) * cols;
+    const size_t elements_K = key_rows(&call) * cols;
+
+    for (size_t i = 0; i < elements_Q; i++)
+        tensor_store(host[0], call.type, i, element_Q(&call, kind, seed, i / cols, i % cols));
+    for (size_t i = 0; i < elements_K; i++) {
+        tensor_store(host[1], call.type, i, element_K(&call, kind, seed, i / cols, i % cols));
+        tensor_store(host[2], call.type, i, element_V(&call, kind, seed, i / cols, i % cols));
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * The reference, one query and one key at a time, as the formula of the online softmax has it.
+ */
+
+struct query {
+    double q[MAX_HEAD_DIM], norm; /* norm is ||q|| */
+    size_t first_key, visible;
+    double m, l, reach;             /* reach is the largest of a visible key */
+    double *O, *weight;             /* sums of P·v and P·|v| */
+    double magnitude[MAX_HEAD_DIM]; /* sum of |v|; it multiplies small probabilities */
+};
+
+/* Four sums run side by side, because a single one would wait for each addition. */
+static double dot(const double *a, const double *b, size_t count)
+{
+    double sum[4] = {0.0};
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4)
+        for (size_t lane = 0; lane < 4; lane++)
+            sum[lane] += a[i + lane] * b[i + lane];
+    for (; i < count; i++)
+        sum[0] += a[i] * b[i];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+static void begin(struct query *query, const struct attention *call, const void *Q, size_t row)
+{
+    const size_t seq_q = (size_t)call->seq_q, seq_kv = (size_t)call->seq_kv;
+    const size_t head = row / seq_q, i = row % seq_q, d = (size_t)call->head_dim,
+                 group = (size_t)(call->heads / call->kv_heads);
+    query->first_key = head / group * seq_kv;
+    query->visible = seq_kv;
+    if (call->causal) /* j <= i + seq_kv - seq_q */
+        query->visible = i + 1 + seq_kv > seq_q ? i + 1 + seq_kv - seq_q : 0;
+    query->m = -DBL_MAX;
+    query->l = query->reach = 0.0;
+
+    tensor_elements(query->q, Q, call->type, row * d, d);
+    query->norm = sqrt(dot(query->q, query->q, d));
+    for (size_t c = 0; c < d; c++)
+        query->O[c] = query->weight[c] = query->magnitude[c] = 0.0;
+}
+
+/* Makes s the maximum of the scores, and shrinks what was summed so far to match. */
+static void raise_maximum(struct query *query, size_t d, double s, bool rescales_l, bool rescales_O)
+{
+    const double factor = exp(query->m - s), factor_O = rescales_O ? factor : 1.0;
+    query->l *= rescales_l ? factor : 1.0;
+    for (size_t c = 0; c < d; c++) {
+        query->O[c] *= factor_O;
+        query->weight[c] *= factor_O;
+    }
+    query->m = s;
+}
+
+static void weigh(struct query *query, size_t d, double p, const double *v)
+{
+    query->l += p;
+    for (size_t c = 0; c < d; c++) {
+        query->O[c] += p * v[c];
+        query->weight[c] += p * fabs(v[c]);
+        query->magnitude[c] += fabs(v[c]);
+    }
+}
+
+/* Adds a key. Its reach, |scale|·||q||·||k||, bounds its scaled score and the rounding errors of
+ * that. */
+static void add(struct query *query, const struct attention *call, const double *key, double norm,
+                const double *v)
+{
+    const size_t d = (size_t)call->head_dim;
+    const double scale = call->scale, s = scale * dot(query->q, key, d);
+    query->reach = fmax(query->reach, fabs(scale) * query->norm * norm);
+    if (s > query->m)
+        raise_maximum(query, d, s, true, true);
+    weigh(query, d, exp(s - query->m), v);
+}
+
+/* This bound is for a kernel that computes with floats throughout. */
+static double float_bound(const struct attention *call)
+{
+    const double sums = 2.0 * (roundings(call->head_dim) + 4.0) + 2.0 * roundings(call->seq_kv);
+    return UNIT_ROUNDOFF_F32 * (sums + 16.0);
+}
+
+/* With 16-bit elements P and O are rounded once each. What small probabilities lose is counted once
+ * more. */
+static double bound_of(const struct attention *call)
+{
+    const bool narrow_elements = call->type != TENSOR_F32;
+    return float_bound(call) + (narrow_elements ? 3.0 * tensor_roundoff(call->type) : 0.0);
+}
+
+static double bound(const long long sizes[MAX_SIZES])
+{
+    const struct attention call = attention_of(sizes);
+    return bound_of(&call);
+}
+
+/*
+ * O's scale begins as the sum of P·|v| and is multiplied by 1 + A, where A is the largest reach of
+ * a visible key: a rounding error of a score is a relative error of its exponential. The last term
+ * is for numbers below the type's smallest normal one: there the spacing of results, and of the
+ * probabilities that V is multiplied by, is fixed. LSE is a float whatever the elements are, so its
+ * scale is multiplied by what keeps a wider bound equally strict.
+ */
+static void finish(struct query *query, const struct attention *call, double *LSE, double *scale)
+{
+    const bool sees = query->visible > 0;
+    const double normalise = sees ? 1.0 / query->l : 0.0, A = query->reach;
+    const double smallest_normal = tensor_smallest_normal(call->type);
+    for (size_t c = 0; c < (size_t)call->head_dim; c++) {
+        query->O[c] *= normalise;
+        query->weight[c] = query->weight[c] * normalise * (1.0 + A) +
+                           smallest_normal * (1.0 + query->magnitude[c] * normalise);
+    }
+    *LSE = sees ? query->m + log(query->l) : -INFINITY;
+    *scale = sees ? 1.0 + A + fabs(*LSE) : 1.0;
+    *scale *= float_bound(call) / bound_of(call);
+}
+
+/* The rows of one kv head are computed together, so that each key and value is converted to doubles
+ * only once. */
+static void reference(const long long sizes[MAX_SIZES], const void *const *host,
+                      const struct row_list *rows, double *const *value, double *const *scale)
+{
+    enum { TOGETHER = 8 };
+    const struct attention call = attention_of(sizes);
+    const size_t d = (size_t)call.head_dim, count = rows[0].count; /* LSE has the same rows as O */
+    struct query query[TOGETHER];
+    for (size_t first = 0, end; first < count; first = end) {
+        size_t visible = 0;
+        for (end = first; end < count && end < first + TOGETHER; end++) {
+            struct query *next = &query[end - first];
+            next->O = value[0] + end * d;
+            next->weight = scale[0] + end * d;
+            begin(next, &call, host[0], rows[0].row[end]);
+            if (next->first_key != query->first_key)
+                break;
+            visible = next->visible > visible ? next->visible : visible;
+        }
+        for (size_t j = 0; j < visible; j++) {
+            double key[MAX_HEAD_DIM], v[MAX_HEAD_DIM];
+            tensor_elements(key, host[1], call.type, (query->first_key + j) * d, d);
+            tensor_elements(v, host[2], call.type, (query->first_key + j) * d, d);
+            const double norm = sqrt(dot(key, key, d));
+            for (size_t i = 0; i < end - first; i++)
+                if (j < query[i].visible)
+                    add(&query[i], &call, key, norm, v);
+        }
+        for (size_t i = first; i < end; i++)
+            finish(&query[i - first], &call, value[1] + i, scale[1] + i);
+    }
+}
+
+static double reference_cost(const long long sizes[MAX_SIZES])
+{
+    const struct attention call = attention_of(sizes);
+    return 5.0 * call.seq_kv * call.head_dim;
+}
+
+static double flops(const long long sizes[MAX_SIZES])
+{
+    const struct attention call = attention_of(sizes);
+    return 4.0 * visible_pairs(&call) * call.head_dim * call.batch * call.heads;
+}
+
+static double compulsory_bytes(const long long sizes[MAX_SIZES])
+{
+    const struct attention call = attention_of(sizes);
+    const double rows = (double)attention_query_rows(&call);
+    return 2.0 * (rows + (double)key_rows(&call)) * call.head_dim *
+               (double)tensor_element_bytes(call.type) +
+           rows * sizeof(float);
+}
+
+static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SIZES],
+                       void *const *device, void *workspace_memory, cudaStream_t stream)
+{
+    struct attention call = attention_of(sizes);
+    call.Q = device[0];
+    call.K = device[1];
+    call.V = device[2];
+    call.O = device[3];
+    call.LSE = device[4];
+    call.workspace = workspace_memory;
+    call.stream = stream;
+    return attention_run((const struct attention_kernel *)kernel, &call);
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * Mistakes: the reference with one thing changed.
+ */
+
+enum { MAX_MISTAKEN_TILE = 64 };
+
+/* This describes what a mistaken kernel does with a query. */
+struct attending {
+    struct attention call;
+    struct query query; /* it sees keys begin .. query.visible - 1 */
+    size_t begin;
+    const void *V;
+    double padding;            /* extra keys, with score 0, that it sees */
+    size_t tile;               /* it raises the maximum only every `tile` keys */
+    bool keeps_l, keeps_O;     /* it does not rescale l or O when the maximum grows */
+    bool undivided, unweighed; /* it omits the division; it uses scores as probabilities */
+    double weight[MAX_HEAD_DIM];
+};
+
+/* Sets `a` to what the right kernel does with this query. */
+static void attending(struct attending *a, const struct mistaken_row *r)
+{
+    *a = (struct attending){.call = attention_of(r->sizes), .V = r->host[2], .tile = 1};
+    a->query.O = r->value;
+    a->query.weight = a->weight;
+    begin(&a->query, &a->call, r->host[0], r->row);
+}
+
+static bool attend(struct attending *a, const struct mistaken_row *r)
+{
+    struct query *query = &a->query;
+    const size_t d = (size_t)a->call.head_dim;
+    double key[MAX_HEAD_DIM], score[MAX_MISTAKEN_TILE];
+    if (a->padding > 0.0) {
+        query->m = 0.0;
+        query->l = a->padding;
+    }
+    for (size_t first = a->begin, end; first < query->visible; first = end) {
+        double m = query->m;
+        for (end = first; end < query->visible && end < first + a->tile; end++) {
+            tensor_elements(key, r->host[1], a->call.type, (query->first_key + end) * d, d);
+            score[end - first] = a->call.scale * dot(query->q, key, d);
+            m = fmax(m, score[end - first]);
+        }
+        if (m > query->m)
+            raise_maximum(query, d, m, !a->keeps_l, !a->keeps_O);
+        for (size_t j = first; j < end; j++) {
+            tensor_elements(key, a->V, a->call.type, (query->first_key + j) * d, d);
+            weigh(query, d, a->unweighed ? score[j - first] : exp(score[j - first] - m), key);
+        }
+    }
+    for (size_t c = 0; c < d && !a->undivided; c++)
+        query->O[c] = query->l > 0.0 ? query->O[c] / query->l : 0.0;
+    return true;
+}
+
+static size_t terms(const long long *sizes)
+{
+    return (size_t)sizes[ATTENTION_SEQ_KV];
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static void partial(const struct mistaken_row *r, size_t first, size_t end)
+{
+    struct attending a;
+    attending(&a, r);
+    a.begin = first;
+    a.query.visible = smaller(a.query.visible, end);
+    attend(&a, r);
+}
+
+/* Defines a kernel whose `a` differs from the right kernel's, where that is possible. */
+#define ATTENDING(name, possible, change)                                                          \
+    static bool name(const struct mistaken_row *r)                                                 \
+    {                                                                                              \
+        struct attending a;                                                                        \
+        attending(&a, r);                                                                          \
+        const size_t seq_kv = (size_t)a.call.seq_kv;                                               \
+        (void)seq_kv;                                                                              \
+        change;                                                                                    \
+        return (possible) && attend(&a, r);                                                        \
+    }
+
+/* Returns K's first row for heads that take turns with the kv heads, instead of neighbours that
+ * share one. */
+static size_t alternate(const struct attention *call, size_t row)
+{
+    const size_t head = row / (size_t)call->seq_q, heads = (size_t)call->heads,
+                 kv_heads = (size_t)call->kv_heads;
+    return (head / heads * kv_heads + head % heads % kv_heads) * (size_t)call->seq_kv;
+}
+
+/* Counts the keys from the end to the next multiple of the tile; with a tile of 1 it counts one
+ * key. */
+static double past_the_end(size_t keys, size_t tile)
+{
+    return tile == 1 ? 1.0 : (double)((keys + tile - 1) / tile * tile - keys);
+}
+
+ATTENDING(unscaled, true, a.call.scale = 1.0f)
+ATTENDING(scaled_twice, true, a.call.scale *= a.call.scale)
+ATTENDING(base_2, true, a.call.scale *= (float)M_LN2)
+ATTENDING(undivided, true, a.undivided = true)
+ATTENDING(without_softmax, true, a.undivided = a.unweighed = a.keeps_O = true)
+ATTENDING(alternate_kv_head, a.call.kv_heads < a.call.heads,
+          a.query.first_key = alternate(&a.call, r->row))
+ATTENDING(first_kv_head, true, a.query.first_key = 0)
+ATTENDING(not_causal, a.call.causal, a.query.visible = seq_kv)
+ATTENDING(causal_from_the_top, a.call.causal,
+          a.query.visible = smaller(r->row % (size_t)a.call.seq_q + 1, seq_kv))
+ATTENDING(causal_without_itself, a.call.causal, a.query.visible -= a.query.visible > 0)
+ATTENDING(causal_one_too_many, a.call.causal, a.query.visible += a.query.visible < seq_kv)
+ATTENDING(padded, a.padding > 0.0, a.padding = past_the_end(seq_kv, r->tile))
+ATTENDING(keys_as_values, true, a.V = r->host[1])
+ATTENDING(sum_not_rescaled, true, (a.tile = r->tile, a.keeps_l = true))
+ATTENDING(output_not_rescaled, true, (a.tile = r->tile, a.keeps_O = true))
+ATTENDING(nothing_rescaled, true, (a.tile = r->tile, a.keeps_l = a.keeps_O = true))
+
+/* These rows of a table are the same mistake with tiles of different sizes. */
+#define TILES(name, says, compute)                                                                 \
+    {name, says, compute, 16}, {name, says, compute, 32},                                          \
+    {                                                                                              \
+        name, says, compute, 64                                                                    \
+    }
+
+#define NOT_RESCALED(name, what, compute)                                                          \
+    {name, what " is not multiplied by e^(m_old - m_new) when the maximum grows", compute, 1},     \
+        TILES(name, what " is not multiplied by e^(m_old - m_new) when the maximum grows",         \
+              compute)
+
+static const char not_masked[] =
+    "keys past the end count, with a score of 0: the empty places of the last tile of keys must "
+    "get a score of -inf";
+
+static const struct mistake mistake_list[] = {
+    {"not-divided", "O is not divided by l, the sum of the row's exponentials", undivided, 0},
+    {"not-scaled", "the scores are not multiplied by the scale, 1 / sqrt(head_dim)", unscaled, 0},
+    {"scaled-twice", "the scores are multiplied by the scale twice", scaled_twice, 0},
+    {"base-2",
+     "the exponentials have base 2: exp2f(x) is e^x only when x has been multiplied by log2(e)",
+     base_2, 0},
+    {"no-softmax", "V is multiplied with the scores themselves, not with their softmax",
+     without_softmax, 0},
+    {"kv-head",
+     "heads read the wrong head of K and V: neighbouring heads share one, head h reads h / (heads "
+     "/ kv_heads)",
+     alternate_kv_head, 0},
+    {"first-kv-head", "every head reads K and V of the first head: their offset is missing",
+     first_kv_head, 0},
+    {"not-causal", "the causal mask is not applied: queries see keys that come after them",
+     not_causal, 0},
+    {"causal-top-left",
+     "the causal mask begins at the first query and key; it must end with the last ones: query i "
+     "sees key j when j <= i + seq_kv - seq_q",
+     causal_from_the_top, 0},
+    {"causal-too-few", "the causal mask hides one key too many: a query sees its own position",
+     causal_without_itself, 0},
+    {"causal-too-many", "the causal mask shows one key too many", causal_one_too_many, 0},
+    {"keys-not-masked", "one key past the end counts, with a score of 0", padded, 1},
+    TILES("keys-not-masked", not_masked, padded),
+    {"keys-not-masked", not_masked, padded, 128},
+    {"V-is-K", "K is read where V should be", keys_as_values, 0},
+    NOT_RESCALED("sum-not-rescaled", "the sum so far, l,", sum_not_rescaled),
+    NOT_RESCALED("output-not-rescaled", "the output so far", output_not_rescaled),
+    NOT_RESCALED("not-rescaled", "what was summed so far, l and O,", nothing_rescaled),
+    {0},
+};
+
+static const struct mistakes mistakes = {
+    .list = mistake_list, .terms = terms, .term = "keys", .partial = partial};
+
+const struct problem attention_problem = {
+    .name = "attention",
+    .sizes = size_options,
+    .row_bytes = sizeof(struct attention_kernel),
+    .narrow = narrow,
+    .print_limits = print_limits,
+    .tensors = tensors,
+    .workspace = workspace,
+    .cost = cost,
+    .inputs = inputs,
+    .reference = reference,
+    .reference_cost = reference_cost,
+    .bound = bound,
+    .flops = flops,
+    .compulsory_bytes = compulsory_bytes,
+    .run = run,
+    .mistakes = &mistakes,
+};

@@ -1,0 +1,242 @@
+#include "matmul.h"
+
+#include "harness/explain.h"
+#include "harness/refusal.h"
+
+#include <float.h>
+#include <math.h>
+
+cudaError_t matmul_run(const struct matmul_kernel *row, const float *A, const float *B, float *C,
+                       int M, int N, int K, cudaStream_t stream)
+{
+    cudaError_t status;
+    if ((status = require_device(&row->about)) != cudaSuccess ||
+        (status = require_size("M", M)) != cudaSuccess ||
+        (status = require_size("N", N)) != cudaSuccess ||
+        (status = require_size("K", K)) != cudaSuccess)
+        return status;
+
+    const size_t bytes_A = (size_t)M * K * sizeof *A;
+    const size_t bytes_B = (size_t)K * N * sizeof *B;
+    const size_t bytes_C = (size_t)M * N * sizeof *C;
+    if (bytes_C == 0)
+        return cudaSuccess;
+    if ((status = require_pointer("A", A, bytes_A, sizeof *A)) != cudaSuccess ||
+        (status = require_pointer("B", B, bytes_B, sizeof *B)) != cudaSuccess ||
+        (status = require_pointer("C", C, bytes_C, sizeof *C)) != cudaSuccess ||
+        (status = require_disjoint("C", C, bytes_C, "A", A, bytes_A)) != cudaSuccess ||
+        (status = require_disjoint("C", C, bytes_C, "B", B, bytes_B)) != cudaSuccess)
+        return status;
+    return row->launch(A, B, C, M, N, K, stream);
+}
+
+struct cost matmul_tiled_cost(const struct matmul_kernel *row, int M, int N, int K)
+{
+    const long long m = M, n = N, k = K;
+    const long long from_A = (n + row->BN - 1) / row->BN * m * k;
+    const long long from_B = (m + row->BM - 1) / row->BM * n * k;
+    const int load_A = K % 4 == 0 ? row->load_width : 1, load_B = N % 4 == 0 ? row->load_width : 1;
+    const int store = N % 4 == 0 ? row->store_width : 1;
+    return (struct cost){from_A / load_A + from_B / load_B, m * n / store, 4 * (from_A + from_B),
+                         4 * m * n};
+}
+
+struct cost matmul_whole_tiles_cost(const struct matmul_kernel *row, int M, int N, int K)
+{
+    const long long down = ((long long)M + row->BM - 1) / row->BM,
+                    across = ((long long)N + row->BN - 1) / row->BN;
+    return matmul_tiles_cost(row, down * across, M, N, K);
+}
+
+struct cost matmul_tiles_cost(const struct matmul_kernel *row, long long tiles, int M, int N, int K)
+{
+    const long long m = M, n = N, k = K;
+    const int load_B = N % 4 == 0 ? row->load_width : 1, store = N % 4 == 0 ? row->store_width : 1;
+    return (struct cost){tiles * (row->BM + row->BN / load_B) * k, m * n / store,
+                         4 * tiles * (row->BM + row->BN) * k, 4 * m * n};
+}
+
+static const struct size_option size_options[] = {
+    [MATMUL_M] = {"m", "rows of A and C", 0, MAX_EXTENT, 256, 4096, .flag = false},
+    [MATMUL_N] = {"n", "columns of B and C", 0, MAX_EXTENT, 256, 4096, .flag = false},
+    [MATMUL_K] = {"k", "columns of A, rows of B", 0, MAX_EXTENT, 64, 4096, .flag = false},
+    {.name = NULL},
+};
+
+static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count)
+{
+    const size_t M = (size_t)sizes[MATMUL_M], N = (size_t)sizes[MATMUL_N],
+                 K = (size_t)sizes[MATMUL_K];
+    list[0] = (struct tensor){"A", TENSOR_INPUT, TENSOR_F32, M, K, {M, K}};
+    list[1] = (struct tensor){"B", TENSOR_INPUT, TENSOR_F32, K, N, {K, N}};
+    list[2] = (struct tensor){"C", TENSOR_OUTPUT, TENSOR_F32, M, N, {M, N}};
+    *count = 3;
+    return cudaSuccess;
+}
+
+static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_SIZES])
+{
+    const struct matmul_kernel *row = (const struct matmul_kernel *)kernel;
+    return row->cost(row, (int)sizes[MATMUL_M], (int)sizes[MATMUL_N], (int)sizes[MATMUL_K]);
+}
+
+/* A has elements of the kind. So does B, unless its elements would then be alike. */
+static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
+                   void *const *host)
+{
+    const size_t M = (size_t)sizes[MATMUL_M], N = (size_t)sizes[MATMUL_N],
+                 K = (size_t)sizes[MATMUL_K];
+    enum input_kind kind_B =
+        kind == INPUTS_UNIFORM || kind == INPUTS_OUTLIERS ? kind : INPUTS_NORMAL;
+    input_matrix(host[0], M, K, kind, seed, 0);
+    input_matrix(host[1], K, N, kind_B, seed, 1);
+}
+
+/* The elements of A and B are at A[row * a_row + k * a_k] and B[k * b_k + col * b_col]. */
+struct strides {
+    size_t a_row, a_k, b_k, b_col;
+};
+
+static struct strides strides_of(const long long sizes[MAX_SIZES])
+{
+    return (struct strides){(size_t)sizes[MATMUL_K], 1, (size_t)sizes[MATMUL_N], 1};
+}
+
+/* Computes a row of C from terms begin .. end - 1. If scale is not null, it also sums the products'
+ * magnitudes, in which the rounding errors of the sum are measured. */
+static void product(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
+                    struct strides at, size_t begin, size_t end, double *C, double *magnitude)
+{
+    const size_t N = (size_t)sizes[MATMUL_N];
+    const float *A = host[0], *B = host[1];
+    for (size_t col = 0; col < N; col++)
+        C[col] = 0.0;
+    for (size_t col = 0; magnitude && col < N; col++)
+        magnitude[col] = FLT_MIN;
+    for (size_t k = begin; k < end; k++) {
+        const double a = A[row * at.a_row + k * at.a_k];
+        for (size_t col = 0; col < N; col++) {
+            const double term = a * B[k * at.b_k + col * at.b_col];
+            C[col] += term;
+            if (magnitude)
+                magnitude[col] += fabs(term);
+        }
+    }
+}
+
+static void reference(const long long sizes[MAX_SIZES], const void *const *host,
+                      const struct row_list *rows, double *const *value, double *const *scale)
+{
+    const size_t N = (size_t)sizes[MATMUL_N], K = (size_t)sizes[MATMUL_K];
+    for (size_t i = 0; i < rows[0].count; i++)
+        product(sizes, host, rows[0].row[i], strides_of(sizes), 0, K, value[0] + i * N,
+                scale[0] + i * N);
+}
+
+static double reference_cost(const long long sizes[MAX_SIZES])
+{
+    return (double)sizes[MATMUL_N] * (double)sizes[MATMUL_K];
+}
+
+static double bound(const long long sizes[MAX_SIZES])
+{
+    return UNIT_ROUNDOFF_F32 * (roundings((double)sizes[MATMUL_K]) + 1.0);
+}
+
+static double flops(const long long sizes[MAX_SIZES])
+{
+    return 2.0 * (double)sizes[MATMUL_M] * (double)sizes[MATMUL_N] * (double)sizes[MATMUL_K];
+}
+
+static double compulsory_bytes(const long long sizes[MAX_SIZES])
+{
+    const double M = (double)sizes[MATMUL_M], N = (double)sizes[MATMUL_N],
+                 K = (double)sizes[MATMUL_K];
+    return sizeof(float) * (M * K + K * N + M * N);
+}
+
+static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SIZES],
+                       void *const *device, void *workspace, cudaStream_t stream)
+{
+    (void)workspace;
+    return matmul_run((const struct matmul_kernel *)kernel, device[0], device[1], device[2],
+                      (int)sizes[MATMUL_M], (int)sizes[MATMUL_N], (int)sizes[MATMUL_K], stream);
+}
+
+/* ---- Mistakes ---- */
+
+static size_t terms(const long long *sizes)
+{
+    return (size_t)sizes[MATMUL_K];
+}
+
+static void partial(const struct mistaken_row *r, size_t begin, size_t end)
+{
+    product(r->sizes, r->host, r->row, strides_of(r->sizes), begin, end, r->value, NULL);
+}
+
+/* Returns false where the strides leave the arrays. */
+static bool strided(const struct mistaken_row *r, struct strides at)
+{
+    const size_t M = (size_t)r->sizes[MATMUL_M], N = (size_t)r->sizes[MATMUL_N],
+                 K = (size_t)r->sizes[MATMUL_K];
+    if (K == 0 || (M - 1) * at.a_row + (K - 1) * at.a_k >= M * K ||
+        (K - 1) * at.b_k + (N - 1) * at.b_col >= K * N)
+        return false;
+    product(r->sizes, r->host, r->row, at, 0, K, r->value, NULL);
+    return true;
+}
+
+/* Defines a kernel whose strides, `at`, differ from the right ones. */
+#define STRIDED(name, change)                                                                      \
+    static bool name(const struct mistaken_row *r)                                                 \
+    {                                                                                              \
+        const size_t M = (size_t)r->sizes[MATMUL_M], N = (size_t)r->sizes[MATMUL_N],               \
+                     K = (size_t)r->sizes[MATMUL_K];                                               \
+        struct strides at = strides_of(r->sizes);                                                  \
+        (void)M, (void)N, (void)K;                                                                 \
+        change;                                                                                    \
+        return strided(r, at);                                                                     \
+    }
+STRIDED(A_transposed, (at.a_row = 1, at.a_k = M))
+STRIDED(B_transposed, (at.b_k = 1, at.b_col = K))
+STRIDED(both_transposed, (at.a_row = 1, at.a_k = M, at.b_k = 1, at.b_col = K))
+STRIDED(A_strided_by_N, at.a_row = N)
+STRIDED(B_strided_by_K, at.b_k = K)
+
+static const struct mistake mistake_list[] = {
+    {"B-transposed",
+     "B is read as if it were transposed: element (k, col) is B[k * N + col], not B[col * K + k]",
+     B_transposed, 0},
+    {"A-transposed",
+     "A is read as if it were transposed: element (row, k) is A[row * K + k], not A[k * M + row]",
+     A_transposed, 0},
+    {"both-transposed",
+     "A and B are both read as if they were transposed: A[row * K + k] and B[k * N + col] are "
+     "right",
+     both_transposed, 0},
+    {"A-stride", "rows of A are taken to be N elements long; they have K: A[row * K + k]",
+     A_strided_by_N, 0},
+    {"B-stride", "rows of B are taken to be K elements long; they have N: B[k * N + col]",
+     B_strided_by_K, 0},
+    {0},
+};
+
+static const struct mistakes mistakes = {
+    .list = mistake_list, .terms = terms, .term = "products", .partial = partial};
+
+const struct problem matmul_problem = {
+    .name = "matmul",
+    .sizes = size_options,
+    .row_bytes = sizeof(struct matmul_kernel),
+    .tensors = tensors,
+    .cost = cost,
+    .inputs = inputs,
+    .reference = reference,
+    .reference_cost = reference_cost,
+    .bound = bound,
+    .flops = flops,
+    .compulsory_bytes = compulsory_bytes,
+    .run = run,
+    .mistakes = &mistakes,
+};

@@ -1,0 +1,463 @@
+#!/usr/bin/env python3
+"""Times PyTorch's kernels and ours in turn: same tensors, same stream, outputs compared before any timing.
+
+    common/tools/bench/torch_peers.py build/gpu/libflashsteps.so STEP OUT.csv [--cells REGEX] [--kernels NAME ...] [--slice MS]
+
+STEP is 03, 04, 05 or 06; OUT.csv has the columns that the benchmark programs write (common/tools/bench/bench.h). For other
+steps, or without a PyTorch that has a GPU, it prints one line that nothing was compared and exits with status 0. Where
+power limits, the clock swings for longer than the usual slice: a slice of 400 ms tells kernels apart that are 1 % apart.
+
+Peers: PyTorch's softmax (03); memory-efficient attention in single precision (04, 05); FlashAttention-2 and cuDNN's
+attention in half precision (06), and FlashAttention-3 and -4 where this Python has them: flash_attn_interface or
+fa3_fwd_interface (pip install fa3-fwd: bfloat16 only) or the copy inside xformers; flash_attn.cute (flash-attn-4).
+"""
+import argparse
+import csv
+import ctypes
+import datetime
+import importlib
+import importlib.metadata
+import importlib.util
+import itertools
+import pathlib
+import random
+import re
+import statistics
+import sys
+import time
+
+try:
+    import torch
+    import torch.nn.functional as functional
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+except ImportError:
+    torch = None
+
+COLD_ROUNDS, COLD_BURST, REST_S = 7, 3, 0.012
+SUSTAINED_ROUNDS = 7
+LEAD_CYCLES = 1_000_000  # half a millisecond: longer than Python takes to launch the slowest peer
+SLOWEST_MS, COLD_BUDGET_MS = 1500.0, 300.0
+COLUMNS = ["step", "shape", "protocol", "kernel", "role", "flops", "bytes", "ms", "ms_p10", "ms_p90", "laps", "tflops",
+           "gbps", "difference", "sm_mhz", "watts"]
+STEPS = {"03": "03_online_softmax", "04": "04_flash_v1", "05": "05_flash_v2", "06": "06_causal_half"}
+SOFTMAX_SHAPES = [(65536, 128), (65536, 1024), (16384, 4096), (16384, 8192), (4096, 32768), (2048, 131072),
+                  (65536, 1023), (16384, 4095), (2048, 131071)]
+NOT_SUPPORTED, INVALID_VALUE = 801, 1
+
+
+F32, F16, BF16 = 0, 1, 2  # enum tensor_type
+
+
+class Attention(ctypes.Structure):
+    """Mirrors struct attention of common/problems/attention.h."""
+    _fields_ = [(name, ctypes.c_int) for name in ("batch", "heads", "kv_heads", "seq_q", "seq_kv", "head_dim")] + [
+        ("causal", ctypes.c_bool), ("scale", ctypes.c_float), ("type", ctypes.c_int)] + [
+        (name, ctypes.c_void_p) for name in ("Q", "K", "V", "O", "LSE", "workspace", "stream")]
+
+
+class Refused(Exception):
+    """A kernel refuses these arguments, or the device is too old for it."""
+
+
+class Sensors:
+    """Reads clock and power through NVML, the library behind nvidia-smi. It only asks."""
+
+    def __init__(self, uuid):
+        self.device = ctypes.c_void_p()
+        try:
+            self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
+            if self.nvml.nvmlInit_v2() or self.nvml.nvmlDeviceGetHandleByUUID(
+                    f"GPU-{uuid}".encode(), ctypes.byref(self.device)):
+                self.nvml = None
+        except OSError:
+            self.nvml = None
+
+    def driver(self):
+        version = ctypes.create_string_buffer(96)
+        if self.nvml is None or self.nvml.nvmlSystemGetDriverVersion(version, 96):
+            return "unknown"
+        return version.value.decode()
+
+    def read(self):
+        """Returns (MHz, W), with zeros where unknown."""
+        if self.nvml is None:
+            return 0, 0.0
+        clock, power = ctypes.c_uint(0), ctypes.c_uint(0)
+        self.nvml.nvmlDeviceGetClockInfo(self.device, 1, ctypes.byref(clock))
+        self.nvml.nvmlDeviceGetPowerUsage(self.device, ctypes.byref(power))
+        return clock.value, power.value / 1000.0
+
+
+class Cell:
+    """A cell is one shape: its name, its work, its entrants' functions without arguments, and the output that ours write."""
+
+    def __init__(self, label, flops, moved, inputs, output):
+        self.label, self.flops, self.moved, self.inputs, self.output = label, flops, moved, inputs, output
+        self.entrants = []
+        self.workspace = None  # referenced here, because the kernels get only its address
+
+    def work(self):
+        return self.flops or self.moved
+
+
+def load(shared_object):
+    library = ctypes.CDLL(shared_object)
+    library.flashsteps_kernel.restype = ctypes.c_void_p
+    library.refusal.restype = ctypes.c_char_p
+    library.flashsteps_workspace.restype = ctypes.c_size_t
+    return library
+
+
+def kernels_of(library, step):
+    """Returns (name, row) of the step's kernels."""
+    found, index = [], 0
+    while row := library.flashsteps_kernel(int(step), index):
+        found.append((ctypes.cast(row, ctypes.POINTER(ctypes.c_char_p))[0].decode(), ctypes.c_void_p(row)))
+        index += 1
+    return found
+
+
+def check(library, status):
+    if status in (NOT_SUPPORTED, INVALID_VALUE) and (message := library.refusal().decode()):
+        library.refusal_clear()
+        raise Refused(message)
+    if status:
+        raise RuntimeError(f"CUDA error {status}")
+
+
+def add_copy(cell):
+    """Returns a copy that reads and writes as many bytes as the problem must."""
+    source = torch.randn(int(cell.moved) // 8, device="cuda")
+    target = torch.empty_like(source)
+    cell.entrants.append(("copy", "ceiling", lambda: target.copy_(source)))
+
+
+def softmax_cells(library, _step, stream, _flash):
+    for rows, cols in SOFTMAX_SHAPES:
+        x = torch.randn(rows, cols, device="cuda")
+        y = torch.empty_like(x)
+        cell = Cell(f"{rows}x{cols}", 5.0 * rows * cols, 8.0 * rows * cols, [x], y)
+        for name, row in kernels_of(library, "03"):
+            def ours(row=row, x=x, y=y, rows=rows, cols=cols):
+                check(library, library.softmax_run(row, ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), rows,
+                                                   cols, stream))
+                return y
+            cell.entrants.append((name, "rung", ours))
+        cell.entrants.append(("torch_softmax", "peer", lambda: functional.softmax(x, dim=1)))
+        add_copy(cell)
+        yield cell
+
+
+def visible_pairs(seq_q, seq_kv, causal):
+    if not causal:
+        return seq_q * seq_kv
+    corner = min(seq_q, seq_kv)
+    return corner * (seq_kv - corner) + corner * (corner + 1) / 2
+
+
+def attention_peer(backend, query, key, value, causal):
+    def peer():
+        with sdpa_kernel(backend):
+            return functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
+    return peer
+
+
+def xformers_flash3():
+    """Loads FlashAttention-3 from xformers. Only that library is loaded: the rest is bound to one PyTorch."""
+    found = importlib.util.find_spec("xformers")
+    if found is None:
+        raise ImportError("no xformers")
+    torch.ops.load_library(next(pathlib.Path(found.origin).parent.glob("flash_attn_3/_C*.so")))
+    forward = torch.ops.flash_attn_3.fwd
+    return lambda query, key, value, causal: forward(query, key, value, softmax_scale=query.shape[-1] ** -0.5,
+                                                     is_causal=causal, num_splits=1)
+
+
+def flash_peers():
+    """Returns forward(query, key, value, causal=) of FlashAttention-3 and -4 by (name, element type), as far as they load, and
+    the packages that they come from."""
+    sources = [("flash3", torch.bfloat16, "fa3_fwd_interface", "fa3-fwd"),
+               ("flash3", torch.float16, "flash_attn_interface", "flash-attn-3"),
+               ("flash3", torch.float16, None, "xformers"),
+               ("flash4", torch.float16, "flash_attn.cute", "flash-attn-4"),
+               ("flash4", torch.bfloat16, "flash_attn.cute", "flash-attn-4")]
+    found, versions = {}, []
+    for name, element, module, package in sources:
+        if (name, element) in found:
+            continue
+        try:
+            version = importlib.metadata.version(package)
+            forward = importlib.import_module(module).flash_attn_func if module else xformers_flash3()
+        except (ImportError, OSError, RuntimeError, StopIteration) as error:
+            print(f"{name}, {str(element)[6:]}: not compared: {package}: {str(error).splitlines()[0]}", flush=True)
+            continue
+        found[name, element] = forward
+        versions.append(f"{package} {version}")
+    return found, sorted(set(versions))
+
+
+def flash_peer(forward, inputs, causal):
+    """The inputs have the layout that these kernels want, [batch, seq, heads, head_dim]. They may choose it, so it is not
+    timed."""
+    def peer():
+        out = forward(*inputs, causal=causal)
+        return (out[0] if isinstance(out, (tuple, list)) else out).transpose(1, 2)
+    return peer
+
+
+def attention_cell(library, step, stream, sizes, label, peers, element=None, flash=None):
+    batch, heads, seq_q, seq_kv, head_dim, causal = sizes
+    element = element or torch.float32
+    query = torch.randn(batch, heads, seq_q, head_dim, device="cuda", dtype=element)
+    key = torch.randn(batch, heads, seq_kv, head_dim, device="cuda", dtype=element)
+    value = torch.randn_like(key)
+    out = torch.empty_like(query)
+    lse = torch.empty(batch, heads, seq_q, device="cuda")
+    call = Attention(batch, heads, heads, seq_q, seq_kv, head_dim, causal, head_dim ** -0.5,
+                     {torch.float16: F16, torch.bfloat16: BF16}.get(element, F32),
+                     *(t.data_ptr() for t in (query, key, value, out, lse)), None, stream)
+    moved = sum(t.numel() * t.element_size() for t in (query, key, value, out, lse))
+    flops = 4.0 * visible_pairs(seq_q, seq_kv, causal) * head_dim * batch * heads
+    cell = Cell(label, flops, float(moved), [query, key, value], out)
+
+    kernels = kernels_of(library, step)
+    if element == torch.bfloat16:
+        kernels = kernels[-1:]  # the other kernels are as fast in this type as in half precision
+    needs = [library.flashsteps_workspace(row, ctypes.byref(call)) for _, row in kernels]
+    fits = [need for need in needs if need < torch.cuda.mem_get_info()[0] // 2]
+    workspace = torch.empty(max(fits, default=0) + 256, device="cuda", dtype=torch.uint8)
+    cell.workspace = workspace
+    call.workspace = workspace.data_ptr() + -workspace.data_ptr() % 256
+    for (name, row), need in zip(kernels, needs):
+        def ours(row=row, need=need):
+            if need not in fits:
+                raise Refused(f"needs {need / 1e9:.1f} GB of workspace")
+            check(library, library.attention_run(row, ctypes.byref(call)))
+            return out
+        cell.entrants.append((name, "rung", ours))
+    for name, backend in peers:
+        cell.entrants.append((name, "peer", attention_peer(backend, query, key, value, causal)))
+    newest = [(name, forward) for (name, of), forward in (flash or {}).items() if of == element]
+    theirs = [tensor.transpose(1, 2).contiguous() for tensor in (query, key, value)] if newest else []
+    cell.inputs += theirs
+    cell.entrants += [(name, "peer", flash_peer(forward, theirs, causal)) for name, forward in newest]
+    add_copy(cell)
+    return cell
+
+
+def float_cells(library, step, stream, _flash):
+    peers = [("torch_efficient", SDPBackend.EFFICIENT_ATTENTION)]
+    shapes = [(16, 256), (16, 512), (16, 1024), (4, 4096)] if step == "04" else [(64, 256), (32, 512), (16, 1024), (8, 2048), (4, 4096)]
+    for batch, seq in shapes:
+        yield attention_cell(library, step, stream, (batch, 32, seq, seq, 64, False), f"B{batch} H32 N{seq} d64",
+                             peers)
+    if step == "05":
+        yield attention_cell(library, step, stream, (1, 8, 1, 131072, 64, False), "B1 H8 1x131072 d64", peers)
+
+
+def half_cells(library, step, stream, flash):
+    peers = [("torch_flash2", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)]
+    elements = ((torch.float16, ""), (torch.bfloat16, " bf16"))
+    lengths = (512, 1024, 2048, 4096, 8192, 16384)
+    for (element, suffix), head_dim, causal, seq in itertools.product(elements, (64, 128), (True, False), lengths):
+        label = f"N{seq} d{head_dim} {'causal' if causal else 'full'}{suffix}"
+        yield attention_cell(library, step, stream, (16384 // seq, 2048 // head_dim, seq, seq, head_dim, causal), label,
+                             peers, element, flash)
+
+
+class Race:
+    def __init__(self, step, writer, sensors, slice_ms):
+        self.step, self.writer, self.sensors, self.slice_ms = STEPS[step], writer, sensors, slice_ms
+        self.rates = {}
+        self.failed = False
+        size = 2 * torch.cuda.get_device_properties(0).L2_cache_size
+        self.flush = torch.empty(size, device="cuda", dtype=torch.uint8)
+
+    def lap(self, run, runs=1, flush=True, lead=0):
+        """Returns (ms a run, MHz, W) of `runs` runs, after `lead` untimed ones."""
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        if flush:
+            self.flush.zero_()
+        if runs == 1:
+            torch.cuda._sleep(LEAD_CYCLES)  # the kernel is then queued before the clock starts
+        for _ in range(lead):
+            run()
+        begin.record()
+        for _ in range(runs):
+            run()
+        end.record()
+        begin.synchronize()
+        clock, power = self.sensors.read()  # read while the device works
+        end.synchronize()
+        return begin.elapsed_time(end) / runs, clock, power
+
+    def skip(self, cell, name, why):
+        self.writer.comment(f"skipped: {cell.label}, {name}: {why}")
+        print(f"{cell.label:22} skipped    {name:24} {why}", flush=True)
+
+    def qualify(self, cell):
+        """Returns the entrants that are right and fast enough to be timed, each with its difference from the first peer."""
+        limit = {torch.float16: 5e-3, torch.bfloat16: 2e-2}.get(cell.output.dtype, 1e-4)
+        expected, fit = None, []
+        for name, role, run in sorted(cell.entrants, key=lambda entrant: entrant[1] != "peer"):
+            foreseen = cell.work() / self.rates[name] if name in self.rates else 0.0
+            if foreseen > SLOWEST_MS:
+                self.skip(cell, name, f"would take about {foreseen / 1e3:.1f} s a lap")
+                continue
+            cell.output.fill_(float("nan"))
+            try:
+                run()  # this loads the kernel, and lets a library choose one
+                milliseconds, _, _ = self.lap(run, flush=False)
+                result = run() if role == "peer" else cell.output
+            except (Refused, RuntimeError) as error:
+                if role != "peer" and not isinstance(error, Refused):
+                    raise  # a peer's: a backend of PyTorch does not support the shape
+                self.skip(cell, name, str(error).splitlines()[0])
+                continue
+            self.rates[name] = cell.work() / milliseconds
+            difference = 0.0
+            if role != "ceiling":
+                if expected is None:
+                    expected = result.clone()
+                else:
+                    # The comparison goes piece by piece, because a float copy of everything may not fit.
+                    pairs = zip(result.flatten().split(1 << 26), expected.flatten().split(1 << 26))
+                    sums = [((a.float() - b.float()).square().sum(dtype=torch.float64).item(),
+                             b.float().square().sum(dtype=torch.float64).item()) for a, b in pairs]
+                    difference = (sum(s[0] for s in sums) / sum(s[1] for s in sums)) ** 0.5
+                if not difference <= limit:
+                    self.skip(cell, name, f"differs by {difference:.1e}: not timed")
+                    self.failed = True
+                    continue
+            fit.append((name, role, run, difference))
+        return fit
+
+    def cold(self, cell, fit):
+        samples = {entrant[0]: [] for entrant in fit}
+        for _ in range(COLD_ROUNDS):
+            for tensor in cell.inputs:
+                tensor.normal_()
+            for name, _role, run, _difference in random.sample(fit, len(fit)):
+                laps = samples[name]
+                if len(laps) >= 3 and sum(lap[0] for lap in laps) > COLD_BUDGET_MS:
+                    continue
+                slow = bool(laps) and laps[0][0] > 50.0
+                torch.cuda.synchronize()
+                time.sleep(REST_S)
+                if not slow:
+                    self.lap(run)
+                laps.extend(self.lap(run) for _ in range(1 if slow else COLD_BURST))
+        return samples
+
+    def sustained(self, cell, fit, names):
+        chosen = [entrant for entrant in fit if entrant[0] in names or entrant[1] != "rung"]
+        samples = {entrant[0]: [] for entrant in chosen}
+        for _ in range(SUSTAINED_ROUNDS):
+            for name, _role, run, _difference in random.sample(chosen, len(chosen)):
+                runs = max(1, min(1000, int(self.slice_ms * self.rates[name] / cell.work())))
+                samples[name].append(self.lap(run, runs, flush=False, lead=runs))
+        return samples
+
+    def report(self, cell, fit, protocol, samples):
+        for name, role, _run, difference in fit:
+            laps = sorted(samples.get(name, []))
+            if not laps:
+                continue
+            times = [lap[0] for lap in laps]
+            median = statistics.median(times)
+            flops = 0.0 if role == "ceiling" else cell.flops
+            clock, power = statistics.mean(lap[1] for lap in laps), statistics.mean(lap[2] for lap in laps)
+            self.writer.row([self.step, cell.label, protocol, name, role, f"{flops:.0f}", f"{cell.moved:.0f}",
+                             f"{median:.6f}", f"{times[round(0.1 * (len(times) - 1))]:.6f}",
+                             f"{times[round(0.9 * (len(times) - 1))]:.6f}", len(times), f"{flops / median * 1e-9:.3f}",
+                             f"{cell.moved / median * 1e-6:.1f}", f"{difference:.2e}", f"{clock:.0f}", f"{power:.0f}"])
+            print(f"{cell.label:22} {protocol:10} {name:24} {role:8} {median:10.4f} ms {flops / median * 1e-9:9.2f} "
+                  f"TFLOP/s {cell.moved / median * 1e-6:8.0f} GB/s {clock:5.0f} MHz {power:4.0f} W", flush=True)
+
+    def run(self, cell):
+        fit = self.qualify(cell)
+        self.report(cell, fit, "cold", self.cold(cell, fit))
+        rungs = [entrant[0] for entrant in fit if entrant[1] == "rung"]
+        fastest = max((self.rates[name] for name in rungs), default=0.0)
+        kept = {name for name in rungs if self.rates[name] > 0.9 * fastest} | set(rungs[-1:])
+        self.report(cell, fit, "sustained", self.sustained(cell, fit, kept))
+
+
+class Writer:
+    def __init__(self, file):
+        self.file, self.csv = file, csv.writer(file, lineterminator="\n")
+
+    def comment(self, text):
+        self.file.write(f"# {text}\n")
+
+    def row(self, values):
+        self.csv.writerow(values)
+        self.file.flush()
+
+
+def write_header(writer, sensors, packages, slice_ms):
+    properties = torch.cuda.get_device_properties(0)
+    writer.comment(f"device: {properties.name}, sm_{properties.major}{properties.minor}, "
+                   f"{properties.multi_processor_count} multiprocessors, {properties.L2_cache_size >> 20} MB of L2 cache")
+    writer.comment(f"versions: driver {sensors.driver()}; PyTorch {torch.__version__}; CUDA {torch.version.cuda}; "
+                   f"cuDNN {torch.backends.cudnn.version()}" + "".join(f"; {package}" for package in packages))
+    writer.comment(f"date: {datetime.date.today()}")
+    writer.comment(f"cold: {1000 * REST_S:.0f} ms of rest, one untimed run, then laps each after the L2 cache was "
+                   f"overwritten; order shuffled, fresh inputs each of {COLD_ROUNDS} rounds")
+    writer.comment(f"sustained: {slice_ms:.0f} ms back to back untimed, then as long timed; order shuffled each of "
+                   f"{SUSTAINED_ROUNDS} rounds")
+    writer.comment("ms: medians; p10 and p90 beside them. bytes: each input read and each output written once. "
+                   "difference: ||out - first peer's|| / ||first peer's||")
+    writer.row(COLUMNS)
+
+
+def progress(done, label):
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K[{done}] {label}")
+        sys.stderr.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shared_object")
+    parser.add_argument("step")
+    parser.add_argument("out")
+    parser.add_argument("--cells", metavar="REGEX", default="", help="only shapes whose label has a match")
+    parser.add_argument("--kernels", metavar="NAME", nargs="+", help="of our kernels only these")
+    parser.add_argument("--slice", metavar="MS", type=float, default=60.0, help="length of a sustained lap [%(default)s]")
+    arguments = parser.parse_args()
+    if arguments.step not in STEPS:
+        print(f"step {arguments.step}: no kernel of PyTorch's to compare with")
+        return 0
+    if torch is None or not torch.cuda.is_available():
+        print("skipped: no PyTorch with a GPU in this Python, so nothing was compared with PyTorch's kernels")
+        return 0
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    library = load(arguments.shared_object)
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    sensors = Sensors(getattr(torch.cuda.get_device_properties(0), "uuid", ""))
+    cells = {"03": softmax_cells, "06": half_cells}.get(arguments.step, float_cells)
+
+    flash, packages = flash_peers() if arguments.step == "06" else ({}, [])
+
+    with open(arguments.out, "w", encoding="utf-8") as file, torch.inference_mode():
+        writer = Writer(file)
+        if arguments.kernels:
+            writer.comment(f"of the rungs only: {' '.join(arguments.kernels)}")
+        write_header(writer, sensors, packages, arguments.slice)
+        race = Race(arguments.step, writer, sensors, arguments.slice)
+        for done, cell in enumerate(cells(library, arguments.step, stream, flash)):
+            if re.search(arguments.cells, cell.label):
+                progress(done, cell.label)
+                if arguments.kernels:
+                    cell.entrants = [entrant for entrant in cell.entrants
+                                     if entrant[1] != "rung" or entrant[0] in arguments.kernels]
+                race.run(cell)
+            del cell
+    return 1 if race.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

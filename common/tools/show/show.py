@@ -1,0 +1,388 @@
+#!/usr/bin/env python3
+"""Makes one page that shows what a kernel did: its source, matrices, requests, banks and time, linked with each other.
+
+    make show-02 KERNEL=name [OPTIONS="--m 64"] [BLOCK=1] [MINE=1]
+    make show-broken KERNEL=3
+    common/tools/show/show.py program COMMAND ...          a program that simtcc --check built
+
+A page is one file in build/show/ and needs no network. All it shows comes from a trace of the checked build
+(common/simt/README.md describes it) and from the run's own report.
+"""
+import argparse
+import base64
+import dataclasses
+import html
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import zlib
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+sys.path.insert(0, str(HERE.parent))
+import facts  # noqa: E402  (its path is set above)
+import traces  # noqa: E402
+OUT = ROOT / "build/show"
+
+SIZEOF = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "__half": 2, "float2": 8, "float4": 16, "uint32_t": 4, "uint64_t": 8,
+          "char": 1}
+
+
+class Unable(Exception):
+    """Says to the reader what keeps a page from being made."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What the trace does not say of arrays in shared memory: how they are declared
+
+
+def integer(text, known):
+    """Returns the value of an integer expression of known names, or None."""
+    words = re.sub(r"[A-Za-z_]\w*", lambda name: str(known.get(name[0], "?")), text)
+    if not re.fullmatch(r"[\d\s()+*/-]+", words):
+        return None
+    try:
+        return int(eval(words.replace("/", "//"), {"__builtins__": {}}))  # it has only digits and operators
+    except (SyntaxError, ZeroDivisionError):
+        return None
+
+
+def constants(text, kernel):
+    """Returns integer constants of a source, and the template arguments of this kernel: "tile<16>"."""
+    known, name = {}, kernel.partition("<")[0]
+    arguments = kernel.partition("<")[2].rstrip(">").split(",")
+    template = re.search(rf"template\s*<([^>]*)>\s*__global__[^;{{]*?\b{name}\s*\(", text)
+    for parameter, value in zip(template[1].split(",") if template else (), arguments):
+        known[parameter.split("=")[0].split()[-1]] = value.strip()
+    statements = re.findall(r"\b(?:const|constexpr) int ([^;]+);", text) + re.findall(r"\benum (?:\w+ )?\{([^}]*)\}", text)
+    for found, value in re.findall(r"(\w+) = ([^,]+)", ",".join(statements)):
+        known.setdefault(found, integer(value, known))
+    return known
+
+
+def declare(array, text, kernel):
+    """Gives an array of shared memory its declared type and shape, where its size proves them right."""
+    found = re.search(rf"__shared__(?:\s+__align__\(\d+\))?\s+(\w+)\s[^;]*?\b{array.name}((?:\[[^\]]+\])+)", text)
+    if not found:
+        return
+    known = constants(text, kernel)
+    shape = [integer(extent, known) for extent in re.findall(r"\[([^\]]+)\]", found[2])]
+    size = SIZEOF.get(found[1], 0)
+    for extent in shape:
+        size *= extent or 0
+    if size == array.bytes:
+        array.shape, array.element_bytes = shape, SIZEOF[found[1]]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Ticks
+
+
+class Ticks:
+    """
+    On this clock warps run side by side, as they may on a GPU; in the trace they run one after the other. A tick is 128 bytes
+    that a warp or the copy engine moves (4 sectors, 1 wavefront), or another event. A warp waits only where its kernel does.
+    """
+
+    def __init__(self, warps):
+        self.warp = [0] * warps
+        self.engine = 0
+        self.ids = {}       # named barriers: who arrived, and when
+        self.expects = {}   # warp: the mbarrier of its last announcement
+        self.pending = {}   # mbarrier: when the last arrival of its phase came
+        self.phases = {}    # (mbarrier, phase): when it ended
+        self.under_way = {}  # place in shared memory: (when the box arrives, its mbarrier)
+        self.stores = {}    # warp: when its groups of stores are done
+
+    def all_meet(self):
+        now = max(self.warp)
+        self.warp = [now + 1] * len(self.warp)
+        return now, 1
+
+    def copy(self, event):
+        begin = max(self.engine, self.warp[event["warp"]])
+        self.engine = begin + max(1, -(-event["bytes"] // 128))
+        return self.engine
+
+    def of(self, event):
+        """Returns (tick, how many) for the next event of the trace."""
+        kind, warp = event["event"], event.get("warp")
+        place = tuple(event["at"][0][:2]) if event.get("at") else None
+        if kind in ("barrier", "cluster_barrier", "grid_barrier"):
+            return self.all_meet()
+        if kind == "named_barrier":
+            came = self.ids.pop(event["id"], {})
+            now = max((when for when, _ in came.values()), default=0)
+            for other, (_, waits) in came.items():
+                if waits:
+                    self.warp[other] = max(self.warp[other], now + 1)
+            return now, 1
+        if kind == "tma_load_done":
+            now, mbarrier = self.under_way.get(place, (self.engine, None))
+            self.pending[mbarrier] = max(self.pending.get(mbarrier, 0), now)
+            return now, 1
+        if kind == "mbarrier_phase":
+            now = self.pending.pop(place, 0)
+            self.phases[place, event["value"]] = now
+            return now, 1
+        if warp is None:
+            return max(self.warp), 1
+        now, length = self.warp[warp], 1
+        if kind in ("load", "store"):
+            length = event["wavefronts"] if event["space"] == "shared" else -(-event["sectors"] // 4)
+        elif kind == "mbarrier_arrive":
+            self.pending[place] = max(self.pending.get(place, 0), now)
+            if event["size"]:
+                self.expects[warp] = place
+        elif kind == "mbarrier_passed":
+            now = max(now, self.phases.get((place, event["value"]), 0))
+        elif kind in ("named_barrier_sync", "named_barrier_arrive"):
+            self.ids.setdefault(event["value"], {})[warp] = now, kind.endswith("sync")
+        elif kind == "tma_load":
+            self.under_way[tuple(event["shared"][0][:2])] = self.copy(event), self.expects.get(warp)
+        elif kind == "tma_store":
+            self.stores.setdefault(warp, []).append(self.copy(event))
+        elif kind in ("tma_store_wait", "tma_store_wait_read"):
+            now = max([now, *self.stores.get(warp, [])[:event["size"]]])
+        self.warp[warp] = now + length
+        return now, length
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Packing
+
+
+class Interned:
+    """Numbers values in the order of their first use."""
+
+    def __init__(self):
+        self.values, self.numbers = [], {}
+
+    def number(self, value):
+        key = json.dumps(value)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.values)
+            self.values.append(value)
+        return self.numbers[key]
+
+
+DETAILS = ("sectors", "lines", "wavefronts", "ideal", "operation", "size", "id", "from", "box", "element_bytes", "swizzle", "strides", "ranks")
+
+
+def pack(launch, lines):
+    """
+    Packs a launch for the page. An event is a row of columns: its shape (what it has in common with others), warp, tick, length,
+    value and base. The bytes in its shape count from base, which is a multiple of 128, so that sectors and banks follow from the
+    shape.
+    """
+    arrays = list(launch.arrays)
+    number = {key: i for i, key in enumerate(arrays)}
+    block = launch.blocks[0] if launch.blocks else traces.Block(0, [0, 0, 0])
+    threads = launch.threads[0] * launch.threads[1] * launch.threads[2]
+    ticks, shapes, rows = Ticks(-(-threads // 32)), Interned(), []
+
+    def runs(event, key, space, base):
+        return [[number[space, name], byte - base, step, count] for name, byte, step, count in event.get(key, ())]
+
+    for event in block.events:
+        kind, at = event["event"], event.get("at", ())
+        base = min((byte for _, byte, _, _ in at), default=0) // 128 * 128
+        space = event.get("space", "shared" if kind not in ("tma_load", "tma_store") else "global")
+        if any((space, name) not in number for name, *_ in at):
+            space = "global"  # atomics may touch either
+        shape = {"kind": kind, "space": space, "lanes": event.get("lanes", 0), "bytes": event.get("bytes", 0),
+                 "runs": runs(event, "at", space, base), **{key: event[key] for key in DETAILS if key in event}}
+        if "line" in event:
+            shape["line"] = lines.number(event["line"])
+        if "shared" in event:
+            shape["shared"] = runs(event, "shared", "shared", 0)
+        tick, length = ticks.of(event)
+        rows.append((tick, event["t"], shapes.number(shape), event.get("warp", -1), length, event.get("value", 0), base))
+    rows.sort(key=lambda row: row[:2])
+    columns = {name: [row[i] for row in rows] for i, name in enumerate(("tick", "t", "shape", "warp", "length", "value", "base"))}
+    columns["value"] = [value if value < 2**63 else value - 2**64 for value in columns["value"]]
+    columns["tick"] = [now - before for before, now in zip([0] + columns["tick"], columns["tick"])]
+    del columns["t"]
+    return {"kernel": launch.kernel, "line": launch.line, "grid": launch.grid, "threads": launch.threads, "cluster": launch.cluster,
+            "arrays": [dataclasses.asdict(launch.arrays[key]) for key in arrays], "shapes": shapes.values, "events": columns,
+            "block": {"number": block.number, "index": block.index, "counters": block.counters, "traced": bool(launch.blocks)},
+            "counters": launch.counters, "untraced": launch.untraced, "reports": launch.reports}
+
+
+def sources(lines, folders):
+    """Returns {file: text} for the files that lines name."""
+    found = {}
+    for name in dict.fromkeys(line.rpartition(":")[0] for line in lines):
+        for folder in folders:
+            path = folder / name
+            if path.is_file():
+                found[name] = path.read_text(encoding="utf-8", errors="replace")
+                break
+    return found
+
+
+def page(title, about, launches, folders):
+    """Returns the whole page as text."""
+    lines = Interned()
+    for launch in launches:
+        texts = sources([launch.line, *(event.get("line", "") for block in launch.blocks for event in block.events[:200])], folders)
+        for array in launch.arrays.values():
+            for text in texts.values():
+                if array.space == "shared" and not array.shape:
+                    declare(array, text, launch.kernel)
+    packed = [pack(launch, lines) for launch in launches]
+    for launch in launches:
+        lines.number(launch.line)
+    data = {"title": title, **about, "launches": packed, "lines": lines.values, "sources": sources(lines.values, folders)}
+    payload = base64.b64encode(zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 9)).decode()
+    scripts = [HERE / "page.js", *sorted(HERE.glob("page_*.js"))]
+    parts = {"TITLE": html.escape(title), "CSS": (HERE / "page.css").read_text(), "DATA": payload,
+             "JS": "".join(script.read_text() for script in scripts)}
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], (HERE / "page.html").read_text())
+
+
+def write(name, text):
+    OUT.mkdir(parents=True, exist_ok=True)
+    path = OUT / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.html"
+    path.write_text(text, encoding="utf-8")
+    print(os.path.relpath(path, os.getcwd()))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Runs
+
+
+def traced(command, block, **environment):
+    """Returns (launches, completed process) of a command, traced for this block, or for all where it is None."""
+    environment = {"SIMT_WORKERS": "1", **({} if block is None else {"SIMT_TRACE_BLOCK": str(block)}), **environment}
+    launches, done = traces.of(command, **environment)
+    if not launches:
+        raise Unable(f"{shlex.join(map(str, command))}: {done.stderr.strip() or 'its trace holds no launch; was it built with simtcc --check?'}")
+    if not any(launch.blocks for launch in launches):
+        if any(launch.untraced is not None for launch in launches):
+            raise Unable(f"block {block} does not fit a trace (SIMT_TRACE_LIMIT, in MB); choose smaller sizes: OPTIONS='--seq 64', say")
+        raise Unable(f"no launch has a block {block}")
+    return launches, done
+
+
+def block_of(report, command, environment):
+    """Returns the number of the block that a report names, or that stores the element which the report calls wrong; 0 where there
+    is none."""
+    block = re.search(r"block \((\d+),(\d+),(\d+)\)", report)
+    if block:
+        launches, _ = traced(command, 0, **environment)
+        x, y, z = map(int, block.groups())
+        return x + launches[-1].grid[0] * (y + launches[-1].grid[1] * z)
+    element = re.match(r"(\w+)\[(\d+)\]\[(\d+)\] is ", report)
+    for launch in traced(command, None, **environment)[0] if element else ():
+        array = launch.arrays.get(("global", element[1]))
+        for traced_block in launch.blocks if array else ():
+            wrong = (int(element[2]) * array.shape[-1] + int(element[3])) * array.element_bytes
+            for event in traced_block.events:
+                if event["event"] == "store" and any(name == array.name and 0 <= wrong - byte < event["bytes"]
+                                                     for name, byte in traces.places(event["at"])):
+                    return traced_block.number
+    return 0
+
+
+def step_page(program, step, kernel, options, block=None, name=None, title=None, note="", **environment):
+    """Makes a page of one kernel of a step's program."""
+    arguments = ["--kernel", kernel, "--json", *options]
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, cwd=ROOT,
+                          env={**os.environ, "SIMT_WORKERS": "1", **environment})
+    try:
+        report = json.loads(done.stdout)
+        row = report["kernels"][0]
+    except (ValueError, LookupError):
+        raise Unable(f"{program} {' '.join(arguments)}: {done.stderr.strip()}") from None
+    if row["check"] in ("refused", "skipped"):
+        raise Unable(f"{kernel}: {row['reason']}")
+    if block is None:
+        block = block_of(row["reason"], [program, *arguments], environment) if row["check"] != "pass" else 0
+    launches, _ = traced([program, *arguments], block, **environment)
+    if row.get("where"):  # this runs twice, to see whether the values depend on the order
+        launches = launches[:(len(launches) + 1) // 2]
+    sizes = "  ".join(f"{key} {value}" for key, value in report["sizes"].items())
+    about = {"step": step, "kernel": kernel, "sizes": sizes, "run": row, "note": note,
+             "command": f"make run-{step[:2]} KERNEL={kernel}" if not options else f"build/check/{step} --kernel {kernel} {shlex.join(options)}"}
+    folders = [ROOT, pathlib.Path(program).parent]
+    write(name or f"{step[:2]}_{kernel}", page(title or f"{step[:2]} · {kernel}", about, launches, folders))
+
+
+def show_step(arguments):
+    program = str(ROOT / "build/check" / arguments.step)
+    number = arguments.step[:2]
+    for kernel in arguments.kernel or [name for name, row in facts.kernels().items() if row["step"] == arguments.step]:
+        options = shlex.split(arguments.options or facts.kernels().get(kernel, {}).get("shown_sizes", ""))
+        if arguments.mine:
+            sys.path.insert(0, str(ROOT / "common/tools/learn"))
+            import learn
+            rung = next((rung for rung in learn.rungs_of(arguments.step) if rung.kernel == kernel), None)
+            if rung is None or not rung.file.exists():
+                raise Unable(f"you have no {kernel} yet: make learn STEP={number} begins it")
+            learn.make_ours(arguments.step)
+            built, complaint = rung.build()
+            if built is None:
+                raise Unable("\n".join(complaint))
+            runs = [(sizes, order) for sizes in rung.cases() for order in learn.ORDERS]
+            failing = next((run for run in runs if learn.run_row(built, kernel, *run)["check"] != "pass"), None)
+            if failing and not arguments.options:
+                options = failing[0].split()
+            step_page(str(built), arguments.step, kernel, options, arguments.block, f"{number}_{kernel}_mine", f"{number} · {kernel} (yours)",
+                      SIMT_ORDER=failing[1] if failing else learn.ORDERS[0])
+        else:
+            step_page(program, arguments.step, kernel, options, arguments.block)
+
+
+def show_broken(arguments):
+    sys.path.insert(0, str(ROOT / "common/tools/broken"))
+    import broken
+    fault = broken.read_faults([arguments.fault])[0]
+    fault.learners = arguments.fault == str(fault.exercise)
+    broken.copy_sources(fault, keep=fault.learners)
+    program, kernel = broken.build(fault, "check"), fault.kernel
+    runs = [(sizes, order) for sizes in fault.runs for order in broken.ORDERS]
+    sizes, order = next((run for run in runs if broken.run(program, kernel, *run)[0]), runs[0])
+    step_page(str(program), fault.step, kernel, sizes.split(), arguments.block, f"broken_{arguments.fault}",
+              f"{kernel}, broken", fault.symptom if fault.learners else fault.wrong, SIMT_ORDER=order)
+
+
+def show_program(arguments):
+    launches, done = traced(arguments.command, arguments.block or 0)
+    failed = bool(done.returncode) or any(launch.reports for launch in launches)
+    run = {"check": "FAIL" if failed else "", "reason": done.stderr.strip()[-2000:] if failed else ""}
+    name = pathlib.Path(arguments.command[0]).name
+    about = {"step": "", "kernel": name, "sizes": "", "run": run, "note": "", "command": shlex.join(arguments.command)}
+    write(name, page(name, about, launches, [pathlib.Path.cwd(), ROOT]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    step = commands.add_parser("step", help="kernels of a step, all of them when none is named")
+    step.add_argument("step")
+    step.add_argument("--kernel", action="append", type=facts.called)
+    step.add_argument("--options", default="", help="of the step's program, in one argument")
+    step.add_argument("--mine", action="store_true", help="the learner's kernels, in work/")
+    step.set_defaults(show=show_step)
+    fault = commands.add_parser("broken", help="a broken kernel, by number or name")
+    fault.add_argument("fault")
+    fault.set_defaults(show=show_broken)
+    program = commands.add_parser("program", help="any program that simtcc --check built")
+    program.add_argument("command", nargs=argparse.REMAINDER)
+    program.set_defaults(show=show_program)
+    for command in (step, fault, program):
+        command.add_argument("--block", type=int, help="which block (0; of a failure, the one that it names)")
+    arguments = parser.parse_args()
+    try:
+        arguments.show(arguments)
+    except Unable as error:
+        sys.exit(f"show: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Reading C, C++ and CUDA as text: where comments and strings are, what the tokens are, where a bracket ends, which files a
+source is made of.
+
+Every tool that looks into a source does it with these. Python's standard library suffices.
+"""
+import functools
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LADDERS = ("", "limit/", "hopper/", "decode/", "backward/")  # the core ladder is in the step's own folder
+
+STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+DIRECTIVE = r"(?<![^\n])[ \t]*#(?:\\\n|[^\n])*"  # a line of the preprocessor with its continuation
+NUMBER = r"\.?\d(?:[eE][+-]|[\w.])*"
+OPERATORS = r"<<<|>>>|<<=|>>=|->|\+\+|--|::|<<|>>|[-+*/%&|^<>=!]=|&&|\|\|"
+TOKEN = re.compile(rf"{STRING}|{NUMBER}|\w+|{OPERATORS}|[^\w\s]")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+COMMENT_OR_STRING = re.compile(rf"{STRING}|/\*.*?\*/|//[^\n]*", re.DOTALL)
+
+
+def blanked(text):
+    """Returns as many characters and lines, all blank."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def comments(text):
+    """Returns the matches of all comments, in order.
+
+    >>> [match[0] for match in comments('f("//"); // a /* b\\n/* c\\n*/ x = \\'"\\'; /* d */')]
+    ['// a /* b', '/* c\\n*/', '/* d */']
+    """
+    return [match for match in COMMENT_OR_STRING.finditer(text) if match[0].startswith("/")]
+
+
+def without_comments(text):
+    """Returns the text with every comment blanked, at the same length.
+
+    >>> without_comments('a("/* no */"); /* one\\ntwo */ b // c')
+    'a("/* no */");       \\n       b     '
+    """
+    return COMMENT_OR_STRING.sub(lambda match: blanked(match[0]) if match[0].startswith("/") else match[0], text)
+
+
+def without_directives(text):
+    """Returns the text with every line of the preprocessor blanked, at the same length.
+
+    >>> without_directives('#define A \\\\\\n  1\\nint x;')
+    '           \\n   \\nint x;'
+    """
+    return re.sub(DIRECTIVE, lambda match: blanked(match[0]), text)
+
+
+def tokens_of(text):
+    """Returns the tokens outside comments and preprocessor lines, as (text, begin, end).
+
+    >>> [token for token, _, _ in tokens_of('#include "x.h"\\nk<<<1, n>>>(a->b, 1e-3f); // c')]
+    ['k', '<<<', '1', ',', 'n', '>>>', '(', 'a', '->', 'b', ',', '1e-3f', ')', ';']
+    """
+    return [(match[0], match.start(), match.end()) for match in TOKEN.finditer(without_directives(without_comments(text)))]
+
+
+def behind(code, at):
+    """Returns the place behind the bracket that opened just before `at`. The code must have no comments.
+
+    >>> code = "f(a[1], {b}); c"
+    >>> code[behind(code, 2):]
+    '; c'
+    """
+    depth = 1
+    while depth:
+        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(code[at], 0)
+        at += 1
+    return at
+
+
+def of_steps(pattern, step="0?_*"):
+    """Returns the files of steps whose names match, sorted: those in a step's own folder and in the folders of its ladders.
+
+    >>> [path.name for path in of_steps("*_sgemm.cu")], [path.name for path in of_steps("2_*.cu", "03_*")]
+    (['12_sgemm.cu'], ['2_online.cu'])
+    """
+    return sorted(path for ladder in LADDERS for path in ROOT.glob(f"{step}/{ladder}{pattern}"))
+
+
+def resolved(path, name):
+    """Returns the file that a source includes as "name": beside it, or relative to common/, the root or common/simt/."""
+    for folder in (path.parent, ROOT / "common", ROOT, ROOT / "common/simt"):
+        if (folder / name).is_file():
+            return (folder / name).resolve()
+    raise LookupError(f"{path.relative_to(ROOT)} includes {name}, which is nowhere")
+
+
+@functools.lru_cache(maxsize=None)
+def included(path):
+    """Returns the project's files that a source itself includes, in its order."""
+    return [resolved(path, name) for name in INCLUDE.findall(without_comments(path.read_text("utf-8")))]
+
+
+def closure(path, enter=lambda header: True):
+    """Returns everything that a source includes at any depth, each after what it includes itself. Files that `enter` refuses are
+    left out."""
+    found, seen = [], {path}
+
+    def visit(source):
+        for header in included(source):
+            if header not in seen and enter(header):
+                seen.add(header)
+                visit(header)
+                found.append(header)
+    visit(path)
+    return found

@@ -1,0 +1,349 @@
+"""Step 04: what depends on what, who has which keys, and what a tile saves."""
+import collections
+
+import svg
+import traces
+import views
+
+# Speeds that the lesson's table of measurements compares (report.py).
+RATIOS = [("flash_v1_async", "torch_efficient"), ("flash_v1_async", "flash_v1")]
+
+SMALL = "--heads 1 --seq 64 --head-dim 32"
+ARRAYS = {"Q": "c4", "K and V": "c0", "O": "c1", "m, l, LSE": "c2", "scores": "c3"}
+
+
+def by_array(launches, workspace="m, l, LSE"):
+    """Bytes of global memory, loads and stores, that concern each of ARRAYS."""
+    names = {"Q": "Q", "K": "K and V", "V": "K and V", "O": "O", "LSE": "m, l, LSE", "workspace": workspace}
+    found = collections.Counter()
+    for (array, _), count in views.traffic(launches).items():
+        found[names[array]] += count
+    return found
+
+
+def keys_of(launch, query, array="K"):
+    """Of one query: [(order, key, block, warp)] as its keys are loaded; the query is the row of Q that a warp loaded last."""
+    found, now = [], {}
+    for block in launch.blocks:
+        for event in sorted(block.events, key=lambda event: event["t"]):
+            if event["event"] == "load" and event["space"] == "global" and event["at"][0][0] in ("Q", array):
+                row = next(views.touched(launch, event))[1]
+                who = block.number, event["warp"]
+                if event["at"][0][0] == "Q":
+                    now[who] = row
+                elif now.get(who) == query and (row, who) not in [(key, other) for key, *other in found]:
+                    found.append((row, who))
+    return found
+
+
+def picture_04_dependences():
+    picture = svg.Picture("Three cycles, and arrows between them that point one way only",
+                          "m, l and O each depend on themselves, one key earlier; l needs m, O needs l; the rungs cut at different places.")
+    boxes = {"m": (80, "S3, S6, S12", "maximum"), "l": (330, "S4, S7, S13", "sum"),
+             "O": (580, "S8, S10, S11", "output")}
+    for name, (x, statements, what) in boxes.items():
+        colour = {"m": "c0", "l": "c2", "O": "c1"}[name]
+        picture.cells(colour, [(x, 110, 150, 56)])
+        picture.text(x + 75, 134, f"{name}: {what}", "in b", "middle")
+        picture.text(x + 75, 153, statements, "in s", "middle")
+        picture.path("ow", f"M{x + 115} 110C{x + 135} 60 {x + 15} 60 {x + 33} 106")
+        picture.arrow("ow", x + 30, 98, x + 34, 109)
+        picture.text(x + 75, 62, "carried by j: one key later", "m s", "middle")
+    picture.arrow("ow", 230, 138, 328, 138)
+    picture.arrow("ow", 480, 138, 578, 138)
+    for x in (279, 529):
+        picture.lines("w", [(x, 92, x, 186)])
+        picture.text(x, 204, "cut here", "t b", "middle")
+    rows = [("row_per_thread, row_parallel", "no cut: j in order, queries (and elements) in parallel"),
+            ("standard, key_parallel_atomic",
+             "both cuts: all of m, then all of l, then all of O; j in parallel in each"),
+            ("key_parallel_ordered", "no cut: chunks of j in parallel, merged in turn"),
+            ("key_parallel_block", "no cut: the merge operator makes the order unimportant"),
+            ("flash_v1", "no cut: i and j change places; j in order outside, queries inside")]
+    for i, (name, what) in enumerate(rows):
+        picture.text(16, 240 + i * 22, name, "t k")
+        picture.text(270, 240 + i * 22, what, "m")
+    return picture
+
+
+def picture_04_standard():
+    launches = views.traced("04", "standard", SMALL)
+    picture = svg.Picture("standard: the scores are a matrix that travels",
+                          "Three kernels; between them the scores lie in global memory.")
+    loads = views.accesses(launches[0], "load", "K", warp=0)
+    y = views.request(picture, 40, launches[0], loads[0], "The first load of K by warp 0: 32 keys, a row apart") + 6
+    picture.text(16, y + 12, "Bytes that each of the three kernels loads and stores, at N = 64, d = 32", "t b")
+    y = views.stacked(picture, y + 24, [(launch.kernel, by_array([launch], "scores")) for launch in launches], ARRAYS)
+    picture.legend(190, y + 14, [(colour, name) for name, colour in ARRAYS.items()])
+    return picture
+
+
+def picture_04_row_per_thread():
+    launch, = views.traced("04", "row_per_thread", SMALL)
+    picture = svg.Picture("row_per_thread: 32 lanes, 32 queries",
+                          "K is one word for all lanes; O is in 32 different rows, 32 sectors.")
+    y = views.requests(picture, (launch, views.accesses(launch, "load", "K", warp=0)[0],
+                                 "A load of K: every lane wants the same element of the same key"),
+                       (launch, views.accesses(launch, "load", "O", warp=0)[0], "A load of O: each lane its own query")) + 16
+    loads, stores = (views.volume(launch, kind, "O") for kind in ("load", "store"))
+    picture.text(31, y,
+                 f"O is loaded {loads // launch.arrays['global', 'O'].bytes} times and stored {stores // launch.arrays['global', 'O'].bytes} times: "
+                 "once for each of 64 keys, and once as 0.")
+    return picture
+
+
+def picture_04_row_parallel():
+    picture = svg.Picture("row_parallel: 32 lanes, one query", "K is read along a row; O is stored once.")
+    launch, = views.traced("04", "row_parallel", SMALL)
+    y = views.requests(picture, (launch, views.accesses(launch, "load", "K", warp=0)[0],
+                                 "A load of K: 32 elements of one key")) + 18
+    picture.text(16, y, "Bytes of global memory, N = 64, d = 32", "t b")
+    y = views.stacked(picture, y + 12, [(kernel, by_array(views.traced("04", kernel, SMALL)))
+                                        for kernel in ("row_per_thread", "row_parallel")], ARRAYS)
+    picture.legend(190, y + 14, [(colour, name) for name, colour in list(ARRAYS.items())[:4]])
+    return picture
+
+
+def deal(picture, y, says, keys, count, name):
+    """One row of keys, each in the colour of the warp that has it."""
+    workers = list(dict.fromkeys(who for _, who in sorted(keys)))
+    picture.text(16, y + 12, says, "t b")
+    y += 22
+    width = 798 / count
+    for number, worker in enumerate(workers):
+        picture.cells(views.PLACES[number % 6], [(round(16 + key * width, 2), y, round(width - (width > 4), 2), 22)
+                                                 for key, who in keys if who == worker])
+    if width > 11:
+        for key, who in keys:
+            picture.text(round(16 + (key + 0.5) * width, 1), y + 15, workers.index(who), "in s", "middle")
+    picture.text(16, y + 38, f"{len(workers)} {name}; each key once: {len(keys)} keys", "m")
+    views.same(sorted(key for key, _ in keys), list(range(count)), says)
+    return y + 52, workers
+
+
+def picture_04_key_parallel_ordered():
+    launch, = views.traced("04", "key_parallel_ordered", "--heads 1 --seq-q 4 --seq-kv 128 --head-dim 32")
+    picture = svg.Picture("key_parallel_ordered: the keys of one query in chunks, merged in turn",
+                          "Four chunks of 32 keys; each waits for the one before, loads O, merges and stores O.")
+    y, workers = deal(picture, 40, "query 0: which warp has which of 128 keys", keys_of(launch, 0), 128,
+                      "warps, a chunk of 32 keys each")
+    trips = []
+    for who in workers:
+        block = next(block for block in launch.blocks if block.number == who[0])
+        trips.append([kind for kind in ("load", "store")
+                      for event in views.accesses(launch, kind, "O", warp=who[1], blocks=[block])
+                      if next(views.touched(launch, event))[1] == 0])
+    for i, some in enumerate(trips):
+        x = 16 + i * 200
+        picture.cells(views.PLACES[i], [(x, y + 10, 92, 30)])
+        picture.text(x + 46, y + 30, "m, l, o", "in b", "middle")
+        picture.cells("c7", [(x, y + 80, 92, 26)])
+        picture.text(x + 46, y + 98, "O in memory", "in s", "middle")
+        picture.arrow("ow", x + 60, y + 41, x + 60, y + 79)
+        picture.text(x + 66, y + 66, "stored", "m s")
+        if "load" in some:
+            picture.arrow("ow", x + 28, y + 79, x + 28, y + 41)
+            picture.text(x + 22, y + 66, "loaded", "m s", "end")
+        if i + 1 < len(trips):
+            picture.arrow("w", x + 94, y + 93, x + 198, y + 93)
+            picture.text(x + 146, y + 86, "the turn", "m s", "middle")
+    y += 132
+    picture.text(16, y,
+                 f"O of a query: {sum(some.count('load') for some in trips)} loads and {sum(some.count('store') for some in trips)} stores of a whole row, one after the other.")
+    return picture
+
+
+def picture_04_key_parallel_atomic():
+    launches = [launch for launch in views.traced("04", "key_parallel_atomic",
+                                                  "--heads 1 --seq-q 4 --seq-kv 128 --head-dim 32")
+                                                  if "atomic" in launch.kernel]
+    picture = svg.Picture("key_parallel_atomic: three launches, cut between m, l and O",
+                          "In each launch the chunks update one array by atomics, in any order.")
+    y, _ = deal(picture, 40, "query 0: which warp has which of 128 keys, in each launch", keys_of(launches[0], 0), 128,
+                "warps, a chunk of 32 keys each")
+    for number, (launch, what) in enumerate(zip(launches,
+                                                ("atomicMax into m", "atomicAdd into l", "atomicAdd into O"))):
+        lanes = sum(len(traces.lanes(event["lanes"])) for block in launch.blocks for event in block.events
+                    if event["event"] == "atomic_update")
+        keys = views.volume(launch, "load", "K") // launch.arrays["global", "K"].bytes
+        x = 16 + number * 272
+        for i in range(4):
+            picture.cells(views.PLACES[i], [(x + i * 60, y + 6, 52, 24)])
+            picture.arrow("ow", x + i * 60 + 26, y + 31, x + 118, y + 70)
+        picture.cells(("c0", "c2", "c1")[number], [(x + 60, y + 72, 116, 28)])
+        picture.text(x + 118, y + 90, what, "in s b", "middle")
+        picture.text(x, y + 122, f"phase {number}: {lanes} atomics,")
+        picture.text(x, y + 138, f"K loaded {keys} times (4 queries)", "m")
+        if number:
+            picture.lines("w", [(x - 22, y, x - 22, y + 140)])
+        views.same(lanes, launch.counters["atomics"], "atomics")
+    picture.text(16, y + 166, "A thick line: the grid waits, because a launch ends.", "m")
+    return picture
+
+
+def picture_04_key_parallel_block():
+    launch, = views.traced("04", "key_parallel_block", SMALL)
+    picture = svg.Picture("key_parallel_block: the warps of one block share the keys of a query",
+                          "Eight warps deal 64 keys among them and merge through shared memory.")
+    y, workers = deal(picture, 40, "query 0: which warp has which of 64 keys",
+                      [item for item in keys_of(launch, 0) if item[1][0] == 0], 64,
+                      "warps of one block, every eighth key each")
+    block = launch.blocks[0]
+    writes, reads = (views.accesses(launch, kind, None, "shared", blocks=[block]) for kind in ("store", "load"))
+    words = {place for event in writes for place in traces.places(event["at"])}
+    for i in range(len(workers)):
+        picture.cells(views.PLACES[i % 6], [(16 + i * 100, y + 6, 90, 26)])
+        picture.text(61 + i * 100, y + 24, "m, l, o", "in s b", "middle")
+        picture.arrow("ow", 61 + i * 100, y + 33, 61 + i * 100, y + 56)
+    picture.cells("e", [(16, y + 58, 790, 26)])
+    picture.text(411, y + 76,
+                 f"shared memory: {len(words)} numbers, written by {len({event['warp'] for event in writes})} warps",
+                 "t", "middle")
+    picture.lines("w", [(16, y + 96, 806, y + 96)])
+    picture.text(16, y + 114, f"{sum(event['event'] == 'barrier' for event in block.events)} barrier", "t b")
+    readers = sorted({event["warp"] for event in reads})
+    picture.text(110, y + 114,
+                 f"then {len(readers)} warp{'s' * (len(readers) > 1)} read all states and merge them; O is stored once",
+                 "m")
+    return picture
+
+
+def picture_04_flash_v1():
+    launch = views.traced("04", "flash_v1", "--heads 1 --seq-q 32 --seq-kv 64 --head-dim 32")[-1]
+    picture = svg.Picture("flash_v1: shared memory between the barriers",
+                          "For each array, in which stretch between barriers it is written and in which it is read.")
+    picture.text(16, 54,
+                 "One tile of keys with two tiles of queries, and the beginning of the next tile of keys; a thick line is a barrier", "m")
+    names = {"K tile": "K_tile", "V tile": "V_tile", "Q tile": "Q_tile", "S_tile": "S_tile", "rescale": "rescale",
+             "weight": "weight"}
+    y, found, shown, lines = views.phases(picture, 76, launch, launch.blocks[0], list(names), 9, names, 1)
+    keeps = {}
+    for line, before, after in zip(lines, shown, shown[1:]):
+        kept = keeps.setdefault(line, {})
+        for name in found:
+            if "W" in before[name] and "R" in after[name]:
+                kept.setdefault("written before it is read", set()).add(names[name])
+            elif "R" in before[name] and "W" in after[name]:
+                kept.setdefault("read before it is overwritten", set()).add(names[name])
+    y += 6
+    for line in sorted(keeps, key=int):
+        picture.text(16, y + 10, f"line {line}", "t k")
+        picture.text(90, y + 10, "; ".join(f"{', '.join(sorted(some))}: {what}"
+                                           for what, some in sorted(keeps[line].items(), reverse=True)), "m")
+        y += 18
+    picture.text(16, y + 10, "own part", "t k")
+    picture.text(90, y + 10, "the first thread of each row reads and writes it alone", "m")
+    y += 18
+    bytes_used = {name: array.bytes for (space, name), array in launch.arrays.items() if space == "shared"}
+    picture.text(16, y + 16,
+                 f"At d = 32 the dynamic array (Q_tile, K_tile, V_tile) has {bytes_used['dynamic']:,} bytes, S_tile {bytes_used['S_tile']:,}, "
+                 f"rescale and weight {bytes_used['rescale']} each.", "m")
+    return picture
+
+
+def what_of(array, _):
+    return {"K": "K, V", "V": "K, V", "workspace": "m, l"}.get(array, array)
+
+
+def picture_04_flash_v1_register_tile():
+    launch = views.traced("04", "flash_v1_register_tile", "--heads 1 --seq 128 --head-dim 64")[-1]
+    picture = svg.Picture("flash_v1_register_tile: which elements of O does a thread own?",
+                          "Four rows by eight columns for each thread.")
+    warp, mine = (views.elements(launch, "store", "O", lane, warp=0) for lane in (None, 5))
+    who = {**dict.fromkeys(warp, 0), **dict.fromkeys(mine, 1)}
+    views.owners(picture, 20, 44, 64, 64, 5, who, "O, queries 0 to 63 and all 64 columns", ["c0", "c1"])
+    x = 380
+    picture.legend(x, 80, [("c1", f"thread 5: {len([p for p in mine if p[0] < 64])} elements of the first 64 queries")])
+    picture.legend(x, 104, [("c0", "its warp")])
+    reads = views.accesses(launch, "load", "dynamic", "shared", 0)
+    sizes = collections.Counter(event["bytes"] for event in reads)
+    picture.text(x, 144, "Reads of shared memory by warp 0:")
+    for i, (size, count) in enumerate(sorted(sizes.items())):
+        picture.text(x, 164 + i * 18, f"{count:,} of {size} bytes a lane", "m")
+    before = views.traced("04", "flash_v1", "--heads 1 --seq 128 --head-dim 32")[-1]
+    after = views.traced("04", "flash_v1_register_tile", "--heads 1 --seq 128 --head-dim 32")[-1]
+    picture.text(x, 232, "Numbers read from shared memory, N = 128, d = 32:")
+    bars = [(launch.kernel.split("<")[0], views.volume(launch, "load", None, "shared") // 4)
+            for launch in (before, after)]
+    for i, (name, count) in enumerate(bars):
+        picture.text(x, 258 + i * 44, name, "m")
+        picture.cells("c0", [(x, 264 + i * 44, round(count / bars[0][1] * 300, 1), 16)])
+        picture.text(x + round(count / bars[0][1] * 300) + 6, 277 + i * 44, f"{count:,}")
+    return picture
+
+
+def tile_of_keys(launch):
+    """[(key, tile)] of the first block; a tile is what is loaded of K between two loads of Q."""
+    tile, in_tile, found = -1, False, set()
+    for event in sorted(launch.blocks[0].events, key=lambda event: event["t"]):
+        if event["event"] == "load" and event["space"] == "global" and event["at"][0][0] in "QK":
+            is_key = event["at"][0][0] == "K"
+            tile += is_key and not in_tile
+            in_tile = is_key
+            if is_key:
+                found.update((row, tile) for _, row, _ in views.touched(launch, event))
+    return sorted(found)
+
+
+def picture_04_flash_v1_wide_tile():
+    picture = svg.Picture("flash_v1_wide_tile: fewer tiles of keys, fewer visits of Q and O",
+                          "128 keys in tiles of 16 and of 64, and the bytes that each array moves.")
+    sizes, y, bars = "--heads 1 --seq 128 --head-dim 64", 40, []
+    for kernel in ("flash_v1_register_tile", "flash_v1_wide_tile"):
+        launches = views.traced("04", kernel, sizes)
+        launch = launches[-1]
+        trips = views.volume(launch, "load", "O") // launch.arrays["global", "O"].bytes
+        y, tiles_found = deal(picture, y, f"{kernel}: O is loaded {trips} times", tile_of_keys(launch), 128, "tiles of keys")
+        views.same(len(tiles_found), trips, kernel)
+        bars.append((kernel, by_array(launches)))
+    picture.text(16, y + 12, "Bytes of global memory, N = 128, d = 64", "t b")
+    y = views.stacked(picture, y + 24, bars, ARRAYS)
+    picture.legend(190, y + 14, [(colour, name) for name, colour in list(ARRAYS.items())[:4]])
+    return picture
+
+
+def picture_04_flash_v1_large_tiles():
+    picture = svg.Picture("flash_v1_large_tiles: traffic against the size of the tiles",
+                          "With larger tiles of keys Q and O travel less often; with larger tiles of queries K and V do.")
+    sizes = "--heads 1 --seq 128 --head-dim 32"
+    bars = []
+    for step, kernel, what in (("04", "flash_v1", "FA1"), ("04", "flash_v1_wide_tile", "FA1"),
+                               ("04", "flash_v1_large_tiles", "FA1"),
+                               ("05", "flash_v2_exchanged", "FA2"), ("05", "flash_v2_rectangles", "FA2"),
+                               ("05", "flash_v2_large_tiles", "FA2")):
+        launches = views.traced(step, kernel, sizes)
+        steps_of = tiles(launches[-1], "K" if what == "FA1" else "Q")
+        bars.append((f"{kernel}", by_array(launches), f"{what}, B{'c' if what == 'FA1' else 'r'} = {128 // steps_of}"))
+    picture.text(16, 58, "Bytes of global memory, N = 128, d = 32", "t b")
+    y = 70
+    for name, parts, says in bars:
+        below = views.stacked(picture, y, [(name, parts)], ARRAYS, f"bytes   {says}",
+                              scale=max(sum(p.values()) for _, p, _ in bars) * 1.35)
+        y = below - 4
+    picture.legend(190, y + 20, [(colour, name) for name, colour in list(ARRAYS.items())[:4]])
+    picture.text(16, y + 46,
+                 "FA1 moves Q and O once for each tile of Bc keys, FA2 moves K and V once for each tile of Br queries.", "m")
+    return picture
+
+
+def tiles(launch, array):
+    """How many tiles along the keys (FA1, by the trips of Q) or the queries (FA2, by the trips of K) there are."""
+    other = {"K": "Q", "Q": "K"}[array]
+    loaded = views.volume(launch, "load", other)
+    return loaded // launch.arrays["global", other].bytes
+
+
+def picture_04_flash_v1_async():
+    picture = svg.Picture("flash_v1_async: V arrives under Q·Kᵀ, and nothing is loaded for O, m and l before the first tile",
+                          "Copies in flight while the first product runs.")
+    launches = [(kernel, views.traced("04", kernel, "--heads 1 --seq-q 64 --seq-kv 256 --head-dim 32", 0)[-1])
+                for kernel in ("flash_v1_base_2", "flash_v1_async")]
+    end = max(span.end for _, launch in launches for span in views.replay.spans(launch, launch.blocks[0], what_of)[0])
+    y = 40
+    for kernel, launch in launches:
+        barriers = sum(event["event"] == "barrier" for event in launch.blocks[0].events)
+        y = views.axis(picture, y, launch, launch.blocks[0], what_of, f"{kernel}: {barriers} barriers",
+                       [(0, what) for what in ("load", "copy", "store", "read", "softmax", "out")], end) + 8
+    picture.text(16, y + 8, "Warp 0 of block 0, two tiles of keys. A colour: what is loaded or read. A thick line: a barrier.", "m")
+    picture.text(16, y + 26, views.replay.SAYS, "m s")
+    return picture

@@ -1,0 +1,209 @@
+"""Step 05: the exchanged loops, rows that belong to warps, keys split over blocks."""
+import collections
+
+import svg
+import views
+from draw_04 import SMALL, deal
+
+# Speeds that the lesson's table of measurements compares (report.py).
+RATIOS = [("flash_v2_base_2", "torch_efficient"), ("split_kv", "flash_v2_base_2"), ("split_kv", "copy")]
+
+DECODE = "--heads 1 --seq-q 1 --seq-kv 512 --head-dim 64"
+
+
+def steps(launch, block, Br, Bc, one_query_tile):
+    """The tiles (i, j) that a block goes through, in order, with the bytes of global memory that each moves, by array.
+
+    Warps go on to the next tile at different times, so each has an i and a j of its own; all of them load a part of Q and K."""
+    found, now, waiting = {}, collections.defaultdict(lambda: [None,
+                                                               None]), collections.defaultdict(collections.Counter)
+    for event in sorted(block.events, key=lambda event: event["t"]):
+        if event["event"] not in ("load", "store") or event["space"] != "global":
+            continue
+        array, warp = event["at"][0][0], event["warp"]
+        if event["event"] == "load" and array in "QK":
+            row = next(views.touched(launch, event))[1]
+            if array == "K" and not one_query_tile and row // Bc != now[warp][1]:
+                now[warp][0] = None
+            now[warp][array == "K"] = row // (Bc if array == "K" else Br)
+        waiting[warp][array, event["event"]] += views.size(event)
+        if None not in now[warp]:
+            found.setdefault(tuple(now[warp]), collections.Counter()).update(waiting.pop(warp, {}))
+    return list(found.items())
+
+
+def picture_05_cursor():
+    picture = svg.Picture("FA1 and FA2 walk over the tiles of scores: who moves what?",
+                          "FA1 goes through queries for each tile of keys and moves O each time; in FA2 four blocks go through keys, and O moves once.")
+    sides = []
+    for step, kernel, one in (("04", "flash_v1", False), ("05", "flash_v2_exchanged", True)):
+        launch = views.traced(step, kernel, SMALL)[-1]
+        blocks = [steps(launch, block, 16, 16, one) for block in launch.blocks]
+        moments = [[some[at] for some in blocks] for at in range(len(blocks[0]))]
+        views.same(sum(sum(moved.values()) for moment in moments for _, moved in moment),
+                   launch.counters["global_load_bytes"] + launch.counters["global_store_bytes"], kernel)
+        sides.append((kernel, moments))
+    cell, top = 52, 110
+    count = max(len(moments) for _, moments in sides)
+    for side, (kernel, moments) in enumerate(sides):
+        x = 70 + side * 410
+        blocks = len(moments[0])
+        picture.text(x - 54, 58, f"{kernel}: {blocks} block{'s' * (blocks > 1)}", "t b")
+        picture.text(x, 78, "tiles of keys: K, V", "m s")
+        picture.cells("e", [(x, top, 4 * cell, 4 * cell)])
+        picture.grid(x, top, 4, 4, cell, cell)
+        picture.text(x + 4 * cell + 38, 100, "O", "m s", "middle")
+    for number in range(count):
+        picture.frame(number, count, 0.9 * count, min(9, count - 1))
+        for side, (kernel, moments) in enumerate(sides):
+            x = 70 + side * 410
+            shown = moments[:number + 1]
+            done = {place for moment in shown for place, _ in moment}
+            now = moments[number] if number < len(moments) else []
+            total, with_O = collections.Counter(), collections.Counter()
+            for moment in shown:
+                for (i, _), moved in moment:
+                    total.update(moved)
+                    with_O[i] += sum(count for (array, _), count in moved.items() if array == "O") // (16 * 32 * 4)
+            picture.cells("c7", [(x + j * cell + 2, top + i * cell + 2, cell - 4, cell - 4) for i, j in done], 0.5)
+            picture.cells("c0", [(x + j * cell + 2, top + i * cell + 2, cell - 4, cell - 4) for (i, j), _ in now])
+            picture.cells("c0", [(x + j * cell + 4, top - 22, cell - 8, 14) for (_, j), moved in now
+                                 if any(array == "K" for array, _ in moved)])
+            picture.cells("c4", [(x - 22, top + i * cell + 4, 14, cell - 8) for (i, _), moved in now
+                                 if any(array == "Q" for array, _ in moved)])
+            picture.cells("c1", [(x + 4 * cell + 12, top + i * cell + 4, 52, cell - 8) for (i, _), moved in now
+                                 if any(array == "O" for array, _ in moved)])
+            for i in range(4):
+                picture.text(x + 4 * cell + 38, top + i * cell + 31, with_O[i] or "", "t b", "middle")
+            picture.text(x - 54, top + 4 * cell + 28,
+                         f"{sum(total.values()):,} bytes moved" + (", done" if number >= len(moments) - 1 else ""),
+                         "t h")
+            parts = [f"{name} {sum(count for (array, _), count in total.items() if array in arrays):,}"
+                     for name, arrays in (("Q", "Q"), ("K, V", "KV"), ("O", "O"), ("m, l, LSE", ("workspace", "LSE")))]
+            picture.text(x - 54, top + 4 * cell + 48, " · ".join(parts), "m s")
+        picture.done()
+    picture.legend(16, top + 4 * cell + 80, [("c0", "tile of scores, K and V loaded"), ("c4", "Q loaded"),
+                                             ("c1", "O loaded or stored; the number: how often"), ("c7", "done")])
+    picture.text(16, top + 4 * cell + 102, "Not counted: the launch before flash_v1 that sets O, m and l to their first values.", "m")
+    return picture
+
+
+def picture_05_flash_v2():
+    picture = svg.Picture("flash_v2: K transposed, and rows of 17",
+                          "How a warp reads K from shared memory and how it stores K there, before and after.")
+    y = 40
+    for kernel, array in (("flash_v2_exchanged", "dynamic"), ("flash_v2", "K_transposed")):
+        launch = views.traced("05", kernel, "--heads 1 --seq 64 --head-dim 64", 0)[-1]
+        worst = max(views.accesses(launch, "load", array, "shared", 0), key=lambda event: event["wavefronts"])
+        lanes, count = views.wavefronts(launch, worst)
+        y = views.banks(picture, 16, y, lanes, f"{kernel}: a read of K, 16 keys for two queries", count, cell=24.5)
+    event = views.accesses(launch, "store", array, "shared", 0)[0]
+    for words, says in ((None, "flash_v2: a store of K, 32 features of one key, rows of 17"),
+                        (lambda lane, word: word // 17 * 16 + word % 17, "the same with rows of 16")):
+        lanes, count = views.wavefronts(launch, event, words)
+        y = views.banks(picture, 16, y, lanes, says, count, cell=24.5)
+    counts = [(kernel, views.traced("05", kernel, SMALL, 0)[-1].counters)
+              for kernel in ("flash_v2_exchanged", "flash_v2")]
+    picture.text(16, y + 12, "A row is a wavefront, a column a bank; the number is the first lane that wants the word.", "m")
+    y += 20
+    picture.text(16, y + 12, "Barriers at N = 64: " + ", ".join(f"{counters['barriers']} in {kernel}"
+                                                                for kernel, counters in counts))
+    return picture
+
+
+def picture_05_split_kv_naive():
+    picture = svg.Picture("split_kv_naive: one query, many keys, several blocks",
+                          "Each block attends to a run of keys; a second kernel merges the runs.")
+    launches = views.traced("05", "split_kv_naive", "--heads 1 --seq-q 1 --seq-kv 1024 --head-dim 32")
+    launch = launches[0]
+    keys = sorted({(row, (block.number, 0)) for block in launch.blocks
+                   for row, _ in views.elements(launch, "load", "K", blocks=[block])})
+    y, workers = deal(picture, 40, "which block has which of 1024 keys", keys, 1024, "blocks, a run of keys each")
+    width = 798 / len(workers)
+    for i in range(len(workers)):
+        x = 16 + i * width + width / 2
+        picture.cells(views.PLACES[i % 6], [(x - 44, y + 8, 88, 28)])
+        picture.text(x, y + 27, "O, LSE", "in s b", "middle")
+        picture.arrow("ow", x, y + 37, 415, y + 90)
+    moved = views.traffic([launch])
+    picture.cells("e", [(315, y + 92, 200, 28)])
+    picture.text(415, y + 111, "merge_runs: O, LSE", "t b", "middle")
+    picture.text(16, y + 62, f"{moved['workspace', 'store']:,} bytes", "m")
+    picture.text(16, y + 78, "of workspace", "m")
+    picture.text(16, y + 146, "flash_v2 would have one block here: it splits queries, and there is one.", "m")
+    return picture
+
+
+def owned(picture, x, kernel, sizes, columns, cell):
+    """The elements of O that warps and one thread store, of the first 128 queries."""
+    launch = views.traced("05", kernel, sizes, 0)[-1]
+    who = {}
+    for event in views.accesses(launch, "store", "O"):
+        for lane, row, column in views.touched(launch, event):
+            who[row, column] = 6 if event["warp"] == 0 and lane == 5 else event["warp"]
+    rows = max(row for row, _ in who) + 1
+    mine = [place for place, kind in who.items() if kind == 6]
+    kinds = ["c0", "c2", "c3", "c4", "c5", "c6", "c1"]
+    views.owners(picture, x, 44, rows, columns, cell, who, f"{kernel}: {rows} queries", kinds)
+    return x + columns * cell + 20, 64, mine, rows * cell + 64
+
+
+def picture_05_flash_v2_rectangles():
+    picture = svg.Picture("flash_v2_rectangles: a warp owns whole rows, from S to O",
+                          "Four warps with 16 queries each; a thread has 4 rows.")
+    x, y, mine, bottom = owned(picture, 20, "flash_v2_rectangles", "--heads 1 --seq 64 --head-dim 64", 64, 4)
+    picture.legend(x, y + 16, [("c0", "warp 0"), ("c2", "warp 1"), ("c3", "warp 2"), ("c4", "warp 3")])
+    picture.legend(x, y + 40, [("c1", f"thread 5: {len(mine)} elements of O, in {len({row for row, _ in mine})} rows")])
+    y += 76
+    picture.text(x, y, "No row crosses a warp, so no barrier waits for a maximum or a sum.", "m")
+    for i, kernel in enumerate(("flash_v2", "flash_v2_rectangles")):
+        launch = views.traced("05", kernel, "--heads 1 --seq 64 --head-dim 64")[-1]
+        queries = 64 // launch.grid[0]
+        picture.text(x, y + 30 + i * 22,
+                     f"{kernel}: {launch.counters['barriers']} barriers in {launch.grid[0]} block{'s' * (launch.grid[0] > 1)} of {queries} queries")
+    picture.down_to(bottom)
+    return picture
+
+
+def picture_05_flash_v2_large_tiles():
+    picture = svg.Picture("flash_v2_large_tiles: twice the rows for each thread",
+                          "A thread has 4 by 8 elements of O before, 8 by 8 after; a block 64 queries, then 128.")
+    x, bottom = 20, 0
+    for kernel, queries in (("flash_v2_async", 64), ("flash_v2_large_tiles", 128)):
+        x, y, mine, below = owned(picture, x, kernel, f"--heads 1 --seq {queries} --head-dim 64", 64, 3)
+        launch = views.traced("05", kernel, "--heads 1 --seq 128 --head-dim 64")[-1]
+        picture.legend(x, y + 16, [("c1", f"thread 5: {len({row for row, _ in mine})} rows")])
+        picture.text(x, y + 52, f"{len(mine)} elements of O", "m")
+        picture.text(x, y + 84, "N = 128, wavefronts of", "m")
+        picture.text(x, y + 100, f"shared memory: {launch.counters['shared_wavefronts']:,}")
+        x, bottom = x + 200, max(bottom, below)
+    picture.down_to(bottom)
+    return picture
+
+
+def picture_05_split_kv():
+    launch = views.traced("05", "split_kv", DECODE)[0]
+    picture = svg.Picture("split_kv: a group of lanes takes a key, a lane four features of it",
+                          "K goes straight into registers; neighbouring groups take neighbouring keys.")
+    event = views.accesses(launch, "load", "K", warp=0)[0]
+    y = views.request(picture, 40, launch, event, f"The first load of K by warp 0: {event['bytes']} bytes a lane") + 4
+    who = collections.defaultdict(dict)
+    for other in views.accesses(launch, "load", "K", blocks=launch.blocks[:1]):
+        for lane, row, column in views.touched(launch, other):
+            who[row][column] = (other["warp"], lane)
+    rows = sorted(who)[:16]
+    picture.text(16, y + 12,
+                 "The first keys of block 0: the lane that has each four features; a colour is a group of lanes of a warp", "t b")
+    group = len({lane for warp, lane in who[rows[0]].values()})
+    for i, row in enumerate(rows):
+        top = y + 24 + i * 18
+        picture.text(76, top + 13, f"key {row}", "m s", "end")
+        for column in range(0, 64, 4):
+            warp, lane = who[row][column]
+            picture.cells(views.PLACES[(warp * 32 + lane) // group % 6], [(84 + column * 9.6, top, 36, 16)])
+            picture.text(84 + column * 9.6 + 18, top + 12, lane, "in s", "middle")
+        picture.text(712, top + 13, f"warp {who[row][0][0]}", "m s")
+    y += 24 + len(rows) * 18
+    picture.text(16, y + 18,
+                 f"{group} lanes a key, {32 // group} keys of a warp at a time; block 0 has {len(who)} of 512 keys.")
+    return picture

@@ -1,0 +1,530 @@
+"""Step 06: the causal mask, tensor cores' fragments, and the pipelines."""
+import collections
+import ctypes
+import math
+import operator
+import struct
+import subprocess
+import tempfile
+
+import replay
+import svg
+import traces
+import views
+
+# Speeds that the lesson's table of measurements compares (report.py).
+RATIOS = [("mma_ordered", "torch_flash2"),
+          *((ours, peer) for ours in ("folded", "skipping") for peer in ("cudnn", "flash3", "flash4"))]
+
+LONG = "--heads 1 --seq 512 --head-dim 128"
+SHORT = "--heads 1 --seq 256 --head-dim 64"
+
+
+def tile_of(d, Bc):
+    """K and V by the number of the tile of keys, which a box of the copy engine says with its second coordinate."""
+    def name(array, where):
+        if array not in "KV":
+            return "Q" if array == "Q" else None
+        return f"{array}{(where[1] if isinstance(where, list) else where // (2 * d)) // Bc}"
+    return name
+
+
+def axes(title, says, sides, sizes, d, rows, end=None, note="", names=None):
+    """Kernels one below the other on one time axis; rows are (warp or None for any, what)."""
+    picture = svg.Picture(title, says)
+    launches = [(kernel, views.traced("06", kernel, sizes, 0)[-1], Bc) for kernel, Bc in sides]
+    longest = end or max(max(span.end for span in replay.spans(launch, launch.blocks[0], tile_of(d, Bc))[0])
+                         for _, launch, Bc in launches)
+    y = 40
+    for kernel, launch, Bc in launches:
+        y = views.axis(picture, y, launch, launch.blocks[0], tile_of(d, Bc), kernel, rows, longest, names) + 8
+    picture.text(16, y + 8, note
+                 or "Block 0. A colour and a number: a tile of keys, K or V; the first copies: Q. A thick line: a barrier of the block.",
+                 "m")
+    picture.text(16, y + 26, replay.SAYS_TENSOR, "m s")
+    return picture
+
+
+WARP = [(0, what) for what in ("load", "copy", "read", "product", "softmax")]
+GROUPS = [(None, "copy"), (0, "product"), (0, "softmax"), (4, "product"), (4, "softmax"), (None, "out")]
+NAMES = {(0, "product"): "A: products", (4, "product"): "B: products", (0, "softmax"): "A: softmax",
+         (4, "softmax"): "B: softmax", "out": "O on its way"}
+TWO = "A, B: block 0's warpgroups, 64 queries each. Colour and number: a tile of keys; purple: Q."
+
+
+def picture_06_tiles():
+    picture = svg.Picture("Which tiles of a causal problem are skipped, masked, full?",
+                          "Tiles above the diagonal are never loaded, those that it cuts are masked.")
+    x = 60
+    for seq_q, seq_kv in ((256, 256), (160, 288)):
+        launch = views.traced("06", "mma", f"--heads 1 --seq-q {seq_q} --seq-kv {seq_kv} --head-dim 64 --causal")[-1]
+        cell = 1.15
+        loaded = collections.Counter()
+        picture.text(x - 10, 58, f"seq_q = {seq_q}, seq_kv = {seq_kv}, Br = Bc = 64", "t b")
+        for block in launch.blocks:
+            rows = {kind: {row for row, _ in views.elements(launch, "load", kind, blocks=[block])} for kind in "QK"}
+            i = min(rows["Q"]) // 64
+            for j in range(math.ceil(seq_kv / 64)):
+                height, width = min(64, seq_q - i * 64), min(64, seq_kv - j * 64)
+                seen = [[key <= query + seq_kv - seq_q for key in range(j * 64, j * 64 + width)]
+                        for query in range(i * 64, i * 64 + height)]
+                some, every = any(map(any, seen)), all(map(all, seen))
+                here = any(row // 64 == j for row in rows["K"])
+                views.same(here, some, f"tile {i}, {j}")
+                what = "skipped" if not here else "full" if every else "masked"
+                loaded[what] += 1
+                place = (round(x + j * 64 * cell, 1), round(70 + i * 64 * cell, 1), round(width * cell - 2, 1),
+                         round(height * cell - 2, 1))
+                picture.cells({"skipped": "e", "full": "c0", "masked": "c1"}[what], [place])
+                at = place[0] + place[2] / 2, place[1] + place[3] / 2 + 4
+                if what == "masked":  # below the diagonal
+                    at = place[0] + 24, place[1] + place[3] - 5
+                if place[2] > 46:
+                    picture.text(*at, what, "m s" if what == "skipped" else "in s", "middle")
+        begin = x + (seq_kv - seq_q) * cell
+        picture.lines("w", [(begin, 70, x + seq_kv * cell, 70 + seq_q * cell)])
+        picture.text(x, 92 + seq_q * cell, ", ".join(f"{count} {what}" for what, count in sorted(loaded.items())), "m")
+        x += 400
+    picture.legend(60, 412, [("c0", "full"), ("c1", "masked"), ("e", "skipped: never loaded")])
+    picture.text(60, 434, "Rows: tiles of queries, columns: tiles of keys. The line: the diagonal.", "m")
+    return picture
+
+
+def picture_06_half():
+    launch = views.traced("06", "half", SHORT, 0)[-1]
+    picture = svg.Picture("half: shared memory between the barriers", "When each tile is written and read.")
+    names = {name: name for name in ("tile_Q", "tile_K", "tile_V", "tile_P")}
+    y, *_ = views.phases(picture, 60, launch, launch.blocks[0], list(names), 9, names, 0)
+    picture.text(16, y + 12,
+                 "A thick line is a barrier. tile_P belongs to rows of one warp: it is written and read between the same two barriers.", "m")
+    return picture
+
+
+def picture_06_wmma():
+    picture = svg.Picture("wmma: S and P go through shared memory, since a fragment keeps its order to itself",
+                          "Where the numbers of one warp pass between the two products.")
+    steps = [("Q·Kᵀ", "c0", "tensor cores"), ("warps_S", "e", "shared memory"), ("softmax", "c2", "two lanes a row"),
+             ("warps_P", "e", "shared memory"), ("P·V", "c0", "tensor cores")]
+    for i, (name, colour, where) in enumerate(steps):
+        picture.cells(colour, [(16 + i * 166, 60, 120, 44)])
+        picture.text(76 + i * 166, 80, name, "in b" if colour != "e" else "t b", "middle")
+        picture.text(76 + i * 166, 97, where, "in s" if colour != "e" else "m s", "middle")
+        if i < 4:
+            picture.arrow("ow", 137 + i * 166, 82, 181 + i * 166, 82)
+    picture.text(16, 140, "Wavefronts of shared memory, block 0, 256 queries and keys, d = 64", "t b")
+    bars = []
+    for kernel in ("wmma", "mma"):
+        other = views.traced("06", kernel, SHORT, 0)[-1]
+        parts = collections.Counter()
+        for event in other.blocks[0].events:
+            if event["event"] in ("load", "store") and event["space"] == "shared":
+                parts["S and P" if event["at"][0][0].startswith("warps") else "Q, K, V"] += event["wavefronts"]
+        views.same(sum(parts.values()), other.blocks[0].counters["shared_wavefronts"], kernel)
+        bars.append((kernel, parts))
+    views.stacked(picture, 152, bars, {"Q, K, V": "c0", "S and P": "c3"}, "wavefronts", 80)
+    picture.legend(80, 228, [("c0", "tiles of Q, K and V"), ("c3", "S, P and the factors")])
+    return picture
+
+
+def fragment(picture, x, y, rows, columns, owner, says, cell, lit):
+    picture.text(x, y - 8, says, "t b")
+    for row in range(rows):
+        for column in range(0, columns, 2):
+            lane, register = owner(row, column)
+            picture.cells("c1" if lane == lit else f"c{register % 4 + (register % 4 > 0)}",
+                          [(x + column * cell, y + row * 17, 2 * cell - 1, 16)], 1 if lane == lit else 0.75)
+            picture.text(x + (column + 1) * cell, y + row * 17 + 12, lane, "in s", "middle")
+
+
+def picture_06_mma():
+    picture = svg.Picture("mma: what a product leaves (D) lies as the next product takes it (A)",
+                          "The lane of each pair in two results D of 16 by 8 and in one factor A of 16 by 16.")
+    lit = 5
+    for half in range(2):
+        fragment(picture, 20 + half * 200, 76, 16, 8, lambda row, column,
+                 half=half: (row % 8 * 4 + column // 2, row // 8 + 2 * half),
+                 f"D: keys {half * 8} to {half * 8 + 7}", 22, lit)
+    fragment(picture, 450, 76, 16, 16, lambda row,
+             column: (row % 8 * 4 + column % 8 // 2, row // 8 + 2 * (column // 8)), "A of P: keys 0 to 15", 22, lit)
+    picture.arrow("w", 402, 212, 442, 212)
+    picture.legend(20, 376, [("c0", "d0 d1 = a0"), ("c2", "d2 d3 = a1"), ("c3", "d0' d1' = a2"), ("c4", "d2' d3' = a3"),
+                             ("c1", f"lane {lit}")])
+    picture.text(20, 400,
+                 "A cell is two neighbours in one register, the number its lane. A lane has the same places left and right:", "m")
+    picture.text(20, 416, "its own results are its own factors, and nothing moves between lanes.", "m")
+    return picture
+
+
+def picture_06_ldmatrix():
+    launch = views.traced("06", "mma", SHORT, 0, 0)[-1]
+    event = next(event for event in views.accesses(launch, "load", "dynamic", "shared", 0) if event["bytes"] == 16)
+    picture = svg.Picture("ldmatrix: who says where, and who gets what?",
+                          "Each lane gives the address of one row of 16 bytes; each row is handed to four lanes.")
+    places = traces.places(event["at"])
+    views.same(len(places), 32, "lanes of ldmatrix")
+    for matrix in range(4):
+        x = 20 + matrix * 202
+        picture.text(x, 62, f"matrix {matrix}", "t b")
+        for row in range(8):
+            lane = matrix * 8 + row
+            picture.cells("c1", [(x, 74 + row * 20, 30, 17)])
+            picture.text(x + 15, 87 + row * 20, lane, "in s", "middle")
+            picture.text(x + 36, 87 + row * 20, places[lane][1], "m s")
+            picture.cells("c0", [(x + 76 + part * 28, 74 + row * 20, 26, 17) for part in range(4)])
+            for part in range(4):
+                picture.text(x + 89 + part * 28, 87 + row * 20, row * 4 + part, "in s", "middle")
+    _, count = views.wavefronts(launch, event)
+    picture.text(20, 260,
+                 "Orange: the lane that gives the address, and the byte in shared memory where its row begins. Blue: the lane that gets", "m")
+    picture.text(20, 276, f"these two halves. All four matrices: {count} wavefronts for 512 bytes.", "m")
+    return picture
+
+
+def picture_06_mma_async():
+    return axes("mma_async: the next tile is copied while this one is multiplied",
+                "K and V of the next tile are on their way during the products.",
+                (("mma", 64), ("mma_async", 64)), SHORT, 64, WARP)
+
+
+def picture_06_mma_swizzled():
+    launch = views.traced("06", "mma_swizzled", SHORT, 0, 0)[-1]
+    picture = svg.Picture("mma_swizzled: chunk c of row r lies at place c ^ (r % 8)",
+                          "The banks of ldmatrix with rows of 128 bytes, padded, and swizzled.")
+    x, y = 20, 64
+    picture.text(x, y - 10, "eight rows of 128 bytes; the number is the chunk", "m")
+    for row in range(8):
+        for place in range(8):
+            picture.cells("c1" if place ^ row == 0 else "e", [(x + place * 44, y + row * 22, 42, 20)])
+            picture.text(x + place * 44 + 21, y + row * 22 + 14, place ^ row, "in b" if place ^ row == 0 else "m s",
+                         "middle")
+    picture.text(x + 380, y + 14, "Chunk 0 of the eight rows: eight places,", "m")
+    picture.text(x + 380, y + 32, "four banks each, all 32 banks once.", "m")
+    picture.text(x + 380, y + 62, "Below, a row of cells is a wavefront, a column", "m")
+    picture.text(x + 380, y + 80, "a bank, and the number is the row that is read.", "m")
+    reads = [event for event in views.accesses(launch, "load", "dynamic", "shared", 0) if event["bytes"] == 16]
+    padded = [event for event in views.accesses(views.traced("06", "mma_async", SHORT, 0, 0)[-1], "load", "dynamic",
+                                                "shared", 0) if event["bytes"] == 16]
+    eight = {**reads[0], "lanes": 255, "at": [[array, byte, 0, 1] for array, byte in traces.places(reads[0]["at"])[:8]]}
+    y += 196
+    begin = launch.arrays["shared", "dynamic"].begin
+    for says, words in (("one chunk of eight rows, swizzled, as the kernel's ldmatrix reads it",
+                         [(begin + byte) // 4 for _, byte in traces.places(eight["at"])]),
+                        ("without the swizzle: the same four banks for all", [32 * row for row in range(8)]),
+                        ("mma_async: rows padded by 16 bytes", [byte // 4
+                                                               for _, byte in traces.places(padded[0]["at"])[:8]])):
+        moved = traces.moved({**eight, "at": [["a", 4 * word, 0, 1] for word in words]},
+                             {("shared", "a"): 0})["wavefronts"]
+        y = views.banks(picture, 20, y, words, says, moved, cell=24.2, width=4)
+    return picture
+
+
+def picture_06_mma_ordered():
+    picture = svg.Picture("mma_ordered: which blocks start first?",
+                          "Blocks in the order of their numbers; before, long ones come anywhere, now first.")
+    y = 44
+    for kernel in ("mma_swizzled", "mma_ordered"):
+        launch = views.traced("06", kernel, "--heads 4 --seq 512 --head-dim 64 --causal", None, 0)[-1]
+        keys = []
+        for block in launch.blocks:
+            rows = {row % 512 for row, _ in views.elements(launch, "load", "K", blocks=[block])}
+            keys.append(min(512, (max(rows) // 48 + 1) * 48))
+        picture.text(16, y + 12, f"{kernel}: keys that block 0, 1, 2, ... sees", "t b")
+        y += 24
+        for number, count in enumerate(keys):
+            picture.cells("c0", [(16 + number * 49, y + round((512 - count) * 0.15, 1), 45, round(count * 0.15, 1))])
+            picture.text(38 + number * 49, y + 92, count, "m s", "middle")
+        y += 104
+        y = waves(picture, y, keys) + 14
+    picture.text(16, y + 4,
+                 "The bars below: three multiprocessors, each of which takes the next block when it is free; to the right: time, in keys.", "m")
+    return picture
+
+
+def waves(picture, y, lengths, processors=3):
+    """Blocks in order, each taken by the multiprocessor that is free first."""
+    free = [0] * processors
+    for number, length in enumerate(lengths):
+        one = free.index(min(free))
+        picture.cells(views.PLACES[number % 6], [(16 + round(free[one] * 0.34, 1), y + one * 16,
+                                                  round(length * 0.34, 1) - 1, 14)])
+        free[one] += length
+    picture.text(16 + max(free) * 0.34 + 8, y + 12, f"{max(free)} keys", "m")
+    return y + processors * 16
+
+
+def ring(picture, y, kernel, sizes, d, says, end):
+    """The places of K in a ring: filled by a copy, full, read until all consumers have arrived at `empty`."""
+    launch = views.traced("06", kernel, sizes, 0)[-1]
+    found, _ = replay.spans(launch, launch.blocks[0], tile_of(d, 128))
+    places = sorted({event["shared"][0][1] for event in launch.blocks[0].events if event["event"] == "tma_load"
+                     and event["at"][0][0] == "K" and event["from"][0] == 0})
+    order = [event for event in launch.blocks[0].events if event["event"] == "tma_load" and event["at"][0][0] == "K"
+             and event["from"][0] == 0]
+    x0, scale = 150, (svg.WIDTH - 166) / end
+    picture.text(16, y + 12, says, "t b")
+    y += 24
+    uses = collections.Counter()
+    for event in order:
+        place = places.index(event["shared"][0][1])
+        name = f"K{event['from'][1] // 128}"
+        copies = [span for span in found if span.what == "copy" and span.place == name]
+        reads = [span for span in found if span.what == "product" and span.place == name]
+        top = y + place * 46
+        begin, full, done = min(span.begin for span in copies), max(span.end for span in copies), max(span.end
+                for span in reads)
+        picture.cells("c7", [(round(x0 + begin * scale, 1), top, round((full - begin) * scale, 1), 26)])
+        picture.cells(views.colour_of(name), [(round(x0 + full * scale, 1), top, round((done - full) * scale, 1), 26)])
+        picture.text(x0 + (full + done) / 2 * scale, top + 17, name, "in b", "middle")
+        picture.text(x0 + full * scale + 2, top + 39, f"full: phase {uses[place]} over, parity {uses[place] % 2}",
+                     "m s")
+        uses[place] += 1
+    for place in range(len(places)):
+        picture.text(x0 - 10, y + place * 46 + 17, f"place {place}", "m", "end")
+        picture.lines("g", [(x0, y + place * 46 + 26, svg.WIDTH - 16, y + place * 46 + 26)])
+    return y + len(places) * 46 + 6
+
+
+def picture_06_mma_tma():
+    picture = svg.Picture("mma_tma: one thread requests whole boxes", "Instructions that load, and a time axis.")
+    counts = []
+    for kernel in ("mma_ordered", "mma_tma"):
+        launch = views.traced("06", kernel, SHORT, 0)[-1]
+        counts.append((kernel, collections.Counter({"requests": sum(event["event"] in ("cp_async", "tma_load")
+                                                                    for event in launch.blocks[0].events)})))
+    picture.text(16, 58,
+                 "Copies that the threads of block 0 request (cp.async: one for each warp and instruction; TMA: one for a box)",
+                 "t b")
+    y = views.stacked(picture, 70, counts, {"requests": "c0"}, "requests", 110) + 8
+    for kernel, Bc in (("mma_ordered", 48), ("mma_tma", 48)):
+        launch = views.traced("06", kernel, "--heads 1 --seq 240 --head-dim 64", 0)[-1]
+        y = views.axis(picture, y, launch, launch.blocks[0], tile_of(64, Bc), kernel, WARP[1:]) + 8
+    picture.text(16, y + 8,
+                 "Warp 0, which requests the boxes. A colour and a number: a tile of keys. A thick line: a barrier of the block.", "m")
+    picture.text(16, y + 26, replay.SAYS_TENSOR, "m s")
+    return picture
+
+
+def picture_06_wgmma():
+    return axes("wgmma: a warpgroup's products are asynchronous, and read K and V where they lie",
+                "No ldmatrix; tiles from the last to the first.",
+                (("mma_tma", 64), ("wgmma", 128)), LONG, 128,
+                [(0, what) for what in ("copy", "read", "product", "softmax")],
+                note="Block 0. A colour: a tile of keys, 64 in mma_tma and 128 in wgmma; the first copy: Q. A thick line: a barrier.")
+
+
+def picture_06_producer_warp():
+    picture = svg.Picture("producer_warp: which place of the ring is full when?",
+                          "Two places for K, filled in turn, each with a full and an empty barrier.")
+    launch = views.traced("06", "producer_warp", LONG, 0)[-1]
+    end = max(span.end for span in replay.spans(launch, launch.blocks[0], tile_of(128, 128))[0])
+    y = ring(picture, 40, "producer_warp", LONG, 128, "the two places of K", end)
+    y = views.axis(picture, y + 4, launch, launch.blocks[0], tile_of(128, 128), "producer_warp", GROUPS[:5], end, NAMES)
+    picture.legend(16, y + 10, [("c7", "being filled; then full, in the tile's colour, until all warps have arrived at its empty barrier")])
+    picture.text(16, y + 32,
+                 "From the second use of a place on, its copy begins when it is empty. A wait for a full place asks for the parity below it.", "m")
+    picture.text(16, y + 50, replay.SAYS_TENSOR, "m s")
+    return picture
+
+
+def picture_06_overlap():
+    return axes("overlap: the softmax of the next tile runs under P·V of this one", "Two products are in flight.",
+                (("producer_warp", 128), ("overlap", 128)), LONG, 128, GROUPS[:5], note=TWO, names=NAMES)
+
+
+def picture_06_ping_pong():
+    return axes("ping_pong: the warpgroups take turns at the tensor cores", "Named barriers pass the turn.",
+                (("overlap", 128), ("ping_pong", 128)), LONG, 128, GROUPS[:5],
+                note=TWO + " Thick line: the turn passes.", names=NAMES)
+
+
+def picture_06_tma_store():
+    picture = svg.Picture("tma_store: who stores O?",
+                          "Before, requests of the threads; now boxes that the copy engine takes from shared memory.")
+    y = 58
+    for kernel in ("ping_pong", "tma_store"):
+        launch = views.traced("06", kernel, LONG, 0)[-1]
+        stores = sorted(views.accesses(launch, "store", "O"), key=lambda event: event["at"][0][1])
+        boxes = [event for event in launch.blocks[0].events if event["event"] == "tma_store"]
+        picture.text(16, y, kernel, "t b")
+        bytes_stored = sum(map(views.size, stores)) + sum(event["bytes"] for event in boxes)
+        views.same(bytes_stored + views.volume(launch, "store", "LSE"), launch.blocks[0].counters["global_store_bytes"],
+                   kernel)
+        picture.text(16, y + 20,
+                     f"{len(stores)} requests of threads, {len(boxes)} boxes of the copy engine, {bytes_stored:,} bytes of O", "m")
+        rows = 24
+        for event in stores:
+            for _, row, column in views.touched(launch, event):
+                if event is stores[0]:
+                    picture.cells("c0", [(16 + column * 3, y + 32 + (row - 384) * 6, 3, 5)])
+        picture.lines("g", [(16, y + 32, 400, y + 32), (16, y + 32 + rows * 6, 400, y + 32 + rows * 6),
+                            (16, y + 32, 16, y + 32 + rows * 6), (400, y + 32, 400, y + 32 + rows * 6)])
+        if boxes:
+            box = boxes[0]["box"]
+            picture.cells("c1", [(16, y + 32, box[0] * 3, min(box[1], rows) * 6)])
+            picture.text(420, y + 60, f"orange: the first box, {box[0]} features of {box[1]} rows", "m")
+        else:
+            picture.text(420, y + 60,
+                         f"blue: the first request, {stores[0]['sectors']} sectors for {stores[0]['bytes'] * 32} bytes",
+                         "m")
+        picture.text(420, y + 80, f"frame: the first {rows} rows of O, 128 features", "m")
+        y += 32 + rows * 6 + 30
+    return picture
+
+
+def picture_06_across_tiles():
+    # Block 0 draws more than one tile.
+    return axes("across_tiles: the first product of the next tile runs with the last of this one",
+                "Across the edge the tensor cores go on.", (("persistent_blocks", 128), ("across_tiles", 128)),
+                "--heads 12 --seq 256 --head-dim 128", 128, GROUPS, 12400, TWO + " Thick line: the turn passes.", NAMES)
+
+
+def picture_06_folded():
+    picture = svg.Picture("folded: which tiles of keys does each warpgroup compute?",
+                          "The last tile of keys, computed by one warpgroup of each block instead of by both of one.")
+    x, keys, queries = 16, 1152, 256
+    for kernel in ("drawn_pairs", "folded"):
+        launch = views.traced("06", kernel, f"--heads 1 --seq-q {queries} --seq-kv {keys} --head-dim 128 --causal")[-1]
+        picture.text(x, 56, kernel, "t b")
+        unseen = 0
+        for block in launch.blocks:
+            loads = [event for event in block.events if event["event"] == "tma_load" and event["at"][0][0] == "Q" and event["from"][0] == 0]
+            for group, load in enumerate(sorted(loads, key=lambda event: event["shared"][0][1])):
+                row = load["from"][1]
+                products = sum(event["event"] == "wgmma" and event["warp"] == 4 * group for event in block.events)
+                tiles = products // 16  # 8 products for a tile of keys, and 8 for its values
+                seen = -(-(keys - queries + row + 64) // 128)
+                y = 84 + row / 64 * 26
+                for tile in range(tiles):
+                    picture.cells(f"c{block.number}" if tile < seen else "c7", [(x + 120 + tile * 28, y, 26, 22)])
+                unseen += max(0, tiles - seen)
+                picture.text(x, y + 15, f"rows {row} to {row + 63}", "m")
+        picture.text(x + 120, 78, f"{keys // 128} tiles of keys", "m")
+        picture.text(x, 204, f"tiles computed and masked whole: {unseen}", "m")
+        x += 410
+    picture.legend(16, 232, [("c0", "by a warpgroup of block 0"), ("c1", "of block 1"), ("c7", "computed by block 0 and masked whole")])
+    return picture
+
+
+def normal_halves(rows, columns, stream):
+    """The program's normal inputs with seed 1, from its own generator, rounded to half."""
+    values = (ctypes.c_float * (rows * columns))()
+    with tempfile.TemporaryDirectory() as scratch:
+        library = f"{scratch}/inputs.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, views.ROOT / "common/harness/inputs.c", "-lm"], check=True)
+        fill = ctypes.CDLL(library).input_matrix
+        fill.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64]
+        fill(values, rows, columns, 0, 1, stream)
+    halves = struct.unpack(f"{len(values)}e", struct.pack(f"{len(values)}e", *values))
+    return [halves[row * columns:(row + 1) * columns] for row in range(rows)]
+
+
+def picture_06_lazy_rescale():
+    picture = svg.Picture("lazy_rescale: which rows of O are multiplied after which tile of keys?",
+                          "multicast multiplies where a maximum grew, lazy_rescale only where it grew a lot.")
+    queries, keys, d = 256, 2304, 128
+    launch = views.traced("06", "lazy_rescale", f"--heads 1 --seq-q {queries} --seq-kv {keys} --head-dim {d}")[-1]
+    tiles = [event["from"][1] // 128 for event in launch.blocks[0].events
+             if event["event"] == "tma_load" and event["at"][0][0] == "K" and event["from"][0] == 0]
+    Q, K = normal_halves(queries, d, 0), normal_halves(keys, d, 1)
+    scores = [[sum(map(operator.mul, Q[row], K[key])) for key in range(keys)] for row in range(16)]
+    x = 16
+    for says, scale in (("scale 1 / √128", d ** -0.5), ("scale 1", 1.0)):
+        picture.text(x, 56, says, "t b")
+        picture.text(x, 78, "a row: a query; a column: a tile of keys, last to first", "m")
+        cells, grown = collections.defaultdict(list), collections.Counter()
+        for row, of_row in enumerate(scores):
+            m = lazy = -math.inf
+            for column, tile in enumerate(tiles):
+                largest = max(of_row[tile * 128:tile * 128 + 128]) * scale * math.log2(math.e)
+                role = "c7" if m == -math.inf else "c1" if largest - lazy > 8 else "c0" if largest > m else "e"
+                m, lazy = max(m, largest), largest if largest - lazy > 8 else lazy
+                cells[role].append((x + column * 20, 88 + row * 11, 19, 10))
+                grown[role] += 1
+        for role, some in cells.items():
+            picture.cells(role, some)
+        picture.text(x, 286, f"grew: {grown['c0'] + grown['c1']} of {sum(grown.values()) - grown['c7']}; "
+                             f"by more than 8 over what is followed: {grown['c1']}", "m")
+        x += 410
+    picture.legend(16, 312, [("c7", "first tile"), ("e", "times 1 in both"), ("c0", "multiplied in multicast only"), ("c1", "lazy_rescale follows the maximum")])
+    picture.text(16, 348, "256 queries (16 shown), 2304 keys. Scores of normal inputs, computed for this picture; the order of the tiles is the kernel's.", "m s")
+    return picture
+
+
+def tiles_read(block, bytes_of_tile):
+    """Which tiles of keys a warpgroup multiplies with, as {warpgroup: {(array, first key)}}: a product reads the last that was loaded there."""
+    places, found = {}, collections.defaultdict(set)
+    for event in block.events:
+        if event["event"] == "tma_load" and event["at"][0][0] in "KV":
+            places[event["shared"][0][1] // bytes_of_tile] = (event["at"][0][0], event["from"][1])
+        elif event["event"] == "wgmma":
+            found[event["warp"] // 4].add(places[event["at"][0][1] // bytes_of_tile])
+    return found
+
+
+def picture_06_skipping():
+    picture = svg.Picture("skipping: which tiles of keys does each warpgroup compute?",
+                          "A warpgroup passes by the keys that its rows do not see, and nearly all where it has no rows.")
+    x, keys, queries = 16, 768, 320
+    for kernel in ("across_tiles", "skipping"):
+        launch = views.traced("06", kernel, f"--heads 1 --seq-q {queries} --seq-kv {keys} --head-dim 64 --causal")[-1]
+        picture.text(x, 56, f"{kernel}: {queries} queries, {keys} keys, causal", "t b")
+        picture.text(x + 150, 78, "tiles of 128 keys", "m")
+        y, unseen = 84, 0
+        for block in launch.blocks:
+            row0 = min(event["from"][1] for event in block.events if event["event"] == "tma_load" and event["at"][0][0] == "Q")
+            loaded = {event["from"][1] for event in block.events if event["event"] == "tma_load" and event["at"][0][0] == "K"}
+            read = tiles_read(block, 2 * 64 * 128)
+            views.same(12 * 4 * sum(map(len, read.values())) // 2, sum(event["event"] == "wgmma" for event in block.events), kernel)
+            for group in range(3):
+                first = row0 + 64 * group
+                seen = keys - queries + first + 64 if first >= 0 else 0
+                for tile in loaded:
+                    computed = ("K", tile) in read[group]
+                    role = "e" if not computed else "c7" if tile >= seen else f"c{group}"
+                    unseen += role == "c7"
+                    picture.cells(role, [(x + 150 + tile / 128 * 30, y, 28, 22)])
+                picture.text(x, y + 15, f"rows {first} to {first + 63}" if first >= 0 else "no rows", "m")
+                y += 26
+            y += 10
+        picture.text(x, y + 12, f"tiles computed for nothing: {unseen}", "m")
+        x += 410
+    picture.legend(16, y + 38, [("c0", "computed by warpgroup 0"), ("c1", "1"), ("c2", "2"), ("c7", "computed for nothing"),
+                                ("e", "given back unread")])
+    return picture
+
+
+def picture_06_persistent_blocks():
+    sizes = "--heads 4 --seq 1024 --head-dim 64 --causal"
+    blocks = len(views.traced("06", "persistent_blocks", sizes)[-1].blocks)
+    # In tma_store each tile has a block of its own, of the same number.
+    lengths = [sum(event["event"] == "tma_load" and event["from"][0] == 0 and event["at"][0][0] == "K" for event in block.events)
+               for block in views.traced("06", "tma_store", sizes)[-1].blocks]
+    picture = svg.Picture("persistent_blocks: who takes which tile?", "Dealt out by number, and taken by whoever is free.")
+    shares = [lengths[block::blocks] for block in range(blocks)]
+    dealt = [sum(share) for share in shares]
+    scale = 600 / max(dealt)
+    free, taken = [0] * blocks, [[] for _ in shares]
+    for length in lengths:
+        one = free.index(min(free))
+        taken[one].append(length)
+        free[one] += length
+    y = 44
+    for says, rows in ((f"dealt: tile b, b + {blocks}, ... for block b", shares),
+                       ("drawn: whoever is free takes the next tile, longest first", taken)):
+        picture.text(16, y + 12, says, "t b")
+        y += 22
+        for number, row in enumerate(rows):
+            x = 90
+            picture.text(x - 8, y + 13, f"block {number}", "m", "end")
+            for turn, length in enumerate(row):
+                picture.cells(views.PLACES[turn % 6], [(round(x, 1), y, round(length * scale, 1) - 1, 16)])
+                picture.text(x + length * scale / 2, y + 12, length, "in s", "middle")
+                x += length * scale
+            y += 19
+        busy = [sum(row) for row in rows]
+        picture.text(90, y + 12,
+                     f"the last block is done after {max(busy)} tiles of keys; on average {sum(busy) / len(busy):.1f}")
+        y += 34
+    picture.text(16, y,
+                 "The number of tiles of keys of each tile of queries is the trace's; one tile of keys takes one step of time.", "m")
+    return picture

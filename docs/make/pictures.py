@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""The pictures of the lessons, docs/pictures/*.svg, drawn from traces of the checked build's kernels as they are.
+
+    docs/make/pictures.py make [NAME...]     draws them (those whose name begins with NAME)
+    docs/make/pictures.py check [NAME...]    fails when one is not what the kernels would draw now
+"""
+import concurrent.futures
+import pathlib
+import sys
+
+import views
+
+FOLDER = views.ROOT / "docs" / "pictures"
+LIMIT = 40_000  # bytes, of one picture
+
+
+def drawn(module, names):
+    """(name, text) of the pictures of draw_NN.py, each a function that is named as its file."""
+    return [(name.removeprefix("picture_"), draw().svg()) for name, draw in vars(__import__(module)).items()
+            if name.startswith("picture_") and name.removeprefix("picture_").startswith(tuple(names or [""]))]
+
+
+def main():
+    command, names = sys.argv[1] if len(sys.argv) > 1 else "", sys.argv[2:]
+    if command not in ("make", "check"):
+        sys.exit(__doc__)
+    wrong, there = [], {path.name for path in FOLDER.glob("*.svg")}
+    FOLDER.mkdir(exist_ok=True)
+    modules = sorted(path.stem for path in pathlib.Path(__file__).parent.glob("draw_*.py"))
+    with concurrent.futures.ProcessPoolExecutor() as processes:
+        pictures = [picture for some in processes.map(drawn, modules, [names] * len(modules)) for picture in some]
+    for name, text in pictures:
+        path = FOLDER / f"{name}.svg"
+        there.discard(path.name)
+        if len(text) > LIMIT:
+            wrong.append(f"{path.name} has {len(text)} bytes, more than {LIMIT}")
+        if command == "make":
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            wrong.append(f"docs/pictures/{path.name} is not what the kernels draw now: make pictures")
+    wrong += [f"docs/pictures/{name} is drawn by no function" for name in sorted(there) if not names]
+    print("\n".join(wrong) or "pictures: all " + ("drawn now" if command == "make" else "as the kernels draw them"))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

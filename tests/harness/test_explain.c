@@ -1,0 +1,390 @@
+/*
+ * Each explanation of wrong values has a kernel that deserves it. A kernel must get the explanation
+ * that it deserves and no other; where none fits it must get none.
+ *
+ * The kernels are host functions of the right type that copy, compute with one mistake, and copy
+ * back.
+ */
+#include "problems/attention.h"
+#include "harness/explain.h"
+#include "tests/support/harness.h"
+#include "tests/support/ladder.h"
+#include "problems/matmul.h"
+#include "problems/softmax.h"
+#include "harness/trial.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *planted; /* the mistake that the kernel now makes */
+
+static bool now(const char *name)
+{
+    return strcmp(planted, name) == 0;
+}
+
+static float *fetch(const void *device, size_t count)
+{
+    float *host = malloc(count * sizeof *host);
+    cr_assert(host && cudaMemcpy(host, device, count * sizeof *host, cudaMemcpyDeviceToHost) ==
+                          cudaSuccess);
+    return host;
+}
+
+static void put(void *device, const float *host, size_t count)
+{
+    cr_assert(cudaMemcpy(device, host, count * sizeof *host, cudaMemcpyHostToDevice) ==
+              cudaSuccess);
+}
+
+static struct explanation explanation_of(const struct problem *problem, const struct kernel *kernel,
+                                         const long long *sizes, enum input_kind inputs,
+                                         const char *mistake)
+{
+    planted = mistake;
+    struct trial trial = ladder_trial(problem, sizes, inputs, 3, 0);
+    const struct verdict verdict = trial_run(&trial, kernel);
+    cr_expect((verdict.status == VERDICT_PASS) == now("sound"), "%s: %s", mistake, verdict.reason);
+    const struct explanation none = {0}, e = verdict.explanation ? *verdict.explanation : none;
+    trial_destroy(&trial);
+    return e;
+}
+
+static void expect(const struct problem *problem, const struct kernel *kernel,
+                   const long long *sizes, const char *mistake, const char *name, const char *words)
+{
+    const struct explanation e = explanation_of(problem, kernel, sizes, INPUTS_NORMAL, mistake);
+    cr_expect(strcmp(e.name, name) == 0, "%s is called '%s', not '%s': %s. %s", mistake, e.name,
+              name, e.where, e.why);
+    cr_expect(strstr(e.why, words) != NULL, "%s: '%s' does not say '%s'", mistake, e.why, words);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Matrix product */
+
+static float element(const float *A, const float *B, const float *C, int row, int col, int M, int N,
+                     int K)
+{
+    double sum = 0.0;
+    int begin = now("first product missing"), end = K;
+    if (now("first 8 products"))
+        end = 8;
+    else if (now("last product missing"))
+        end = K - 1;
+    else if (now("last tile of K missing"))
+        end = K / 16 * 16;
+    if (now("adds to what is there"))
+        sum = C[row * N + col];
+    for (int k = begin; k < end; k++) {
+        const float a = now("A transposed") ? A[k * M + row] : A[row * K + k];
+        const float b = now("B transposed") ? B[col * K + k]
+                        : now("B by K")     ? B[k * K + col]
+                                            : B[k * N + col];
+        sum += (double)a * b;
+    }
+    if (now("twice"))
+        sum *= 2.0;
+    if (now("infinity less infinity"))
+        sum = row == 5 ? sum + INFINITY - INFINITY : sum;
+    if (now("one element"))
+        sum += row == 5 && col == 7;
+    if (now("noise"))
+        sum += 0.1 * sin(row * 12.9 + col * 78.2);
+    return (float)sum;
+}
+
+static cudaError_t mistaken_matmul(const float *A, const float *B, float *C, int M, int N, int K,
+                                   cudaStream_t stream)
+{
+    static int runs;
+    (void)stream;
+    float *a = fetch(A, (size_t)(M * K)), *b = fetch(B, (size_t)(K * N));
+    float *before = fetch(C, (size_t)(M * N)), *c = fetch(C, (size_t)(M * N));
+    for (int row = 0; row < M; row++) {
+        for (int col = 0; col < N; col++) {
+            int r = row, to = row * N + col, x = col;
+            if (now("transposed"))
+                to = col * M + row;
+            else if (now("rows in pairs"))
+                r = row ^ 1;
+            else if (now("columns in pairs"))
+                x = col ^ 1;
+            else if (now("a column later"))
+                x = (col + N - 1) % N;
+            else if (now("a row earlier"))
+                r = (row + 1) % M;
+            if ((now("edge not written") && row >= M / 16 * 16) || r >= M || x >= N)
+                continue;
+            c[to] = element(a, b, before, r, x, M, N, K);
+            if (now("zeros"))
+                c[to] = 0.0f;
+            if (now("edge columns wrong") && col >= N / 16 * 16)
+                c[to] += (float)sin(row * 12.9 + col * 78.2);
+            if (now("other values each time"))
+                c[to] += (float)(runs % 2) + 1.0f;
+        }
+    }
+    runs++;
+    put(C, c, (size_t)(M * N));
+    free(a);
+    free(b);
+    free(before);
+    free(c);
+    return cudaSuccess;
+}
+
+static const struct matmul_kernel matmul_kernel = {.about.name = "mistaken",
+                                                   .launch = mistaken_matmul};
+
+static void expect_matmul(const char *mistake, const char *name, const char *words)
+{
+    expect(&matmul_problem, &matmul_kernel.about, MATMUL_SIZES(36, 22, 20), mistake, name, words);
+}
+
+TEST(matmul, each_mistake_has_its_name)
+{
+    expect_matmul("sound", "", "");
+    expect_matmul("transposed", "transposed", "C is stored transposed");
+    expect_matmul("rows in pairs", "rows-swapped", "row 0 holds what belongs into row 1");
+    expect_matmul("columns in pairs", "columns-swapped",
+                  "column 0 holds what belongs into column 1");
+    expect_matmul("a column later", "shifted", "column col holds what belongs into column col - 1");
+    expect_matmul("a row earlier", "shifted", "row r holds what belongs into row r + 1");
+    expect_matmul("first 8 products", "only-the-first", "only the first 8 of 20 products");
+    expect_matmul("last product missing", "only-the-first", "only the first 19 of 20 products");
+    expect_matmul("last tile of K missing", "last-tile", "the last 4 of 20 products");
+    expect_matmul("first product missing", "first-missing", "the first 1 of 20 products");
+    expect_matmul("A transposed", "A-transposed", "A[row * K + k], not A[k * M + row]");
+    expect_matmul("B transposed", "B-transposed", "B[k * N + col], not B[col * K + k]");
+    expect_matmul("B by K", "B-stride", "taken to be K elements long");
+    expect_matmul("twice", "factor", "2 times what it should be: something is added twice");
+    expect_matmul("zeros", "zeros", "every wrong element is 0");
+    expect_matmul("edge not written", "ragged", "the first 32 rows fill whole tiles");
+    expect_matmul("edge columns wrong", "ragged", "the first 16 columns fill whole tiles");
+    expect_matmul("infinity less infinity", "not-a-number", "arithmetic made the NaN");
+    expect_matmul("other values each time", "order-dependent", "second run");
+    expect_matmul("one element", "", "");
+    expect_matmul("noise", "", "");
+}
+
+/* On a GPU a NaN loses its origin in arithmetic; here the host computes. */
+TEST(matmul, poison_that_is_read_has_a_name)
+{
+    expect_matmul("adds to what is there", "poison-read",
+                  "C[0][0] was computed from C as it was before the kernel wrote it");
+}
+
+TEST(matmul, place_and_map)
+{
+    const long long *const sizes = MATMUL_SIZES(36, 22, 20);
+    const struct explanation e = explanation_of(&matmul_problem, &matmul_kernel.about, sizes,
+                                                INPUTS_NORMAL, "edge not written");
+    cr_expect(strstr(e.where,
+                     "88 of 792 elements of C are wrong (never written): rows 32-35 of 36; "
+                     "all 22 columns") != NULL,
+              "%s", e.where);
+    cr_expect(strstr(e.map, "   28 ......................\n   32 ______________________\n") != NULL,
+              "%s", e.map);
+    const struct explanation one =
+        explanation_of(&matmul_problem, &matmul_kernel.about, sizes, INPUTS_NORMAL, "one element");
+    cr_expect(strstr(one.where, "1 of 792 elements of C is wrong: row 5 of 36; column 7 of 22") !=
+                  NULL,
+              "%s", one.where);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Softmax */
+
+static cudaError_t mistaken_softmax(const float *input, float *output, int rows, int cols,
+                                    cudaStream_t stream)
+{
+    (void)stream;
+    float *x = fetch(input, (size_t)(rows * cols)), *y = fetch(output, (size_t)(rows * cols));
+    for (int row = 0; row < rows; row++) {
+        const int counted = now("without the last tile") ? cols / 8 * 8 : cols;
+        double m = -INFINITY, l = 0.0, running = 0.0, top = -INFINITY;
+        for (int col = 0; col < counted; col++)
+            m = fmax(m, x[row * cols + col]);
+        for (int col = 0; col < counted; col++) {
+            top = fmax(top, x[row * cols + col]);
+            running += exp(x[row * cols + col] - top); /* the old sum is not rescaled */
+            l += now("base 2") ? exp2(x[row * cols + col] - m) : exp(x[row * cols + col] - m);
+        }
+        if (now("sum not rescaled"))
+            l = running;
+        for (int col = 0; col < cols; col++) {
+            double e = exp(x[row * cols + col] - m);
+            if (now("base 2"))
+                e = exp2(x[row * cols + col] - m);
+            if (now("each lane alone")) {
+                l = 0.0;
+                m = -INFINITY;
+                for (int c = col % 32; c < cols; c += 32)
+                    m = fmax(m, x[row * cols + c]);
+                for (int c = col % 32; c < cols; c += 32)
+                    l += exp(x[row * cols + c] - m);
+                e = exp(x[row * cols + col] - m);
+            }
+            if (now("by columns")) {
+                l = 0.0;
+                for (int r = 0; r < rows; r++)
+                    l += exp(x[r * cols + col] - m);
+            }
+            y[row * cols + col] = (float)(now("not divided") ? e
+                                          : now("logarithm") ? log(e / l)
+                                                             : e / l);
+        }
+    }
+    put(output, y, (size_t)(rows * cols));
+    free(x);
+    free(y);
+    return cudaSuccess;
+}
+
+static const struct softmax_kernel softmax_kernel = {.about.name = "mistaken",
+                                                     .launch = mistaken_softmax};
+
+static void expect_softmax(const char *mistake, const char *name, const char *words)
+{
+    expect(&softmax_problem, &softmax_kernel.about, SOFTMAX_SIZES(7, 45), mistake, name, words);
+}
+
+TEST(softmax, each_mistake_has_its_name)
+{
+    expect_softmax("sound", "", "");
+    expect_softmax("not divided", "not-divided", "without the division by the row's sum");
+    expect_softmax("base 2", "base-2", "exp2f");
+    expect_softmax("by columns", "wrong-axis", "columns are normalised instead of rows");
+    expect_softmax("each lane alone", "lanes-not-merged", "every 32nd");
+    expect_softmax("logarithm", "logarithm", "the exponential is missing");
+    expect_softmax("sum not rescaled", "row-factor", "not rescaled when the maximum grows");
+    expect_softmax("without the last tile", "last-tile", "the last 5 of 45 columns");
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Attention */
+
+static void attend(const struct attention *call, const float *Q, const float *K, const float *V,
+                   int row, float *O, float *LSE)
+{
+    const int d = call->head_dim, seq_kv = call->seq_kv, head = row / call->seq_q;
+    int kv_head = head / (call->heads / call->kv_heads);
+    if (now("kv heads by turns"))
+        kv_head = head / call->heads * call->kv_heads + head % call->heads % call->kv_heads;
+    else if (now("K and V of the first head"))
+        kv_head = 0;
+    int keys = seq_kv;
+    if (call->causal)
+        keys = row % call->seq_q + 1 + seq_kv - call->seq_q;
+    if (now("mask forgotten"))
+        keys = seq_kv;
+    else if (now("mask from the top"))
+        keys = row % call->seq_q + 1;
+    else if (now("mask one short"))
+        keys--;
+    else if (now("mask one long"))
+        keys += keys < seq_kv;
+    else if (now("last keys missing"))
+        keys = seq_kv / 16 * 16;
+    double scale = call->scale, l = 0.0, sum[128] = {0.0};
+    if (now("no scale"))
+        scale = 1.0;
+    else if (now("scale twice"))
+        scale *= scale;
+    else if (now("base 2"))
+        scale *= M_LN2;
+    /* Exponentials are relative to the maximum so far in kernels that do not rescale; otherwise to
+     * 0. */
+    const bool online = now("l stays") || now("O stays") || now("l and O stay");
+    double m = online ? -INFINITY : 0.0;
+    for (int j = 0; j < keys; j++) {
+        double score = 0.0;
+        for (int c = 0; c < d; c++)
+            score += (double)Q[row * d + c] * K[(kv_head * seq_kv + j) * d + c];
+        score *= scale;
+        const double top = online ? fmax(m, score) : 0.0, old = exp(m - top);
+        const double p = now("no softmax") ? score : exp(score - top);
+        l = l * (now("l stays") || now("l and O stay") ? 1.0 : old) + p;
+        for (int c = 0; c < d; c++) {
+            const float v = (now("K for V") ? K : V)[(kv_head * seq_kv + j) * d + c];
+            sum[c] = sum[c] * (now("O stays") || now("l and O stay") ? 1.0 : old) + p * v;
+        }
+        m = top;
+    }
+    if (now("keys not masked"))
+        l += 32 - seq_kv % 32;
+    const bool undivided = now("no softmax") || now("not divided");
+    for (int c = 0; c < d; c++)
+        O[row * d + c] = (float)(undivided ? sum[c] : l > 0.0 ? sum[c] / l : 0.0);
+    if (now("not divided")) /* their exponentials are relative to 0 */
+        for (int c = 0; c < d; c++)
+            O[row * d + c] = (float)sum[c];
+    if (now("one head") && head > 0)
+        for (int c = 0; c < d; c++)
+            O[row * d + c] += (float)sin(row * 12.9 + c * 78.2);
+    if (now("one sequence") && head >= call->heads)
+        for (int c = 0; c < d; c++)
+            O[row * d + c] += (float)sin(row * 12.9 + c * 78.2);
+    LSE[row] = (float)(l > 0.0 ? log(l) : -INFINITY);
+    if (now("LSE in base 2"))
+        LSE[row] = (float)(log(l) * M_LOG2E);
+}
+
+static cudaError_t mistaken_attention(const struct attention *call)
+{
+    const size_t rows = attention_query_rows(call), d = (size_t)call->head_dim;
+    const size_t keys = (size_t)call->batch * call->kv_heads * call->seq_kv;
+    float *Q = fetch(call->Q, rows * d), *K = fetch(call->K, keys * d),
+          *V = fetch(call->V, keys * d);
+    float *O = fetch(call->O, rows * d), *LSE = fetch(call->LSE, rows);
+    for (size_t row = 0; row < rows; row++)
+        attend(call, Q, K, V, (int)row, O, LSE);
+    put(call->O, O, rows * d);
+    put(call->LSE, LSE, rows);
+    free(Q);
+    free(K);
+    free(V);
+    free(O);
+    free(LSE);
+    return cudaSuccess;
+}
+
+static const struct attention_kernel attention_kernel = {
+    .about.name = "mistaken", .launch = mistaken_attention, .max_head_dim = 128, .causal = true};
+
+static void expect_attention(bool causal, const char *mistake, const char *name, const char *words)
+{
+    const long long sizes[MAX_SIZES] = {
+        [ATTENTION_BATCH] = 2,      [ATTENTION_HEADS] = 4,   [ATTENTION_KV_HEADS] = 2,
+        [ATTENTION_SEQ_Q] = 11,     [ATTENTION_SEQ_KV] = 22, [ATTENTION_HEAD_DIM] = 12,
+        [ATTENTION_CAUSAL] = causal};
+    expect(&attention_problem, &attention_kernel.about, sizes, mistake, name, words);
+}
+
+TEST(attention, each_mistake_has_its_name)
+{
+    expect_attention(false, "sound", "", "");
+    expect_attention(true, "sound", "", "");
+    expect_attention(false, "no scale", "not-scaled", "1 / sqrt(head_dim)");
+    expect_attention(false, "scale twice", "scaled-twice", "twice");
+    expect_attention(false, "base 2", "base-2", "exp2f");
+    expect_attention(false, "no softmax", "no-softmax", "the scores themselves");
+    expect_attention(false, "not divided", "row-factor", "a division that is missing");
+    expect_attention(false, "kv heads by turns", "kv-head", "head h reads h / (heads / kv_heads)");
+    expect_attention(false, "K and V of the first head", "first-kv-head", "offset is missing");
+    expect_attention(false, "keys not masked", "keys-not-masked", "must get a score of -inf");
+    expect_attention(false, "K for V", "V-is-K", "where V should be");
+    expect_attention(false, "l stays", "sum-not-rescaled", "the sum so far");
+    expect_attention(false, "O stays", "output-not-rescaled", "the output so far");
+    expect_attention(false, "l and O stay", "not-rescaled", "l and O");
+    expect_attention(false, "last keys missing", "last-tile", "the last 6 of 22 keys");
+    expect_attention(false, "one head", "first-head", "only the first head is right");
+    expect_attention(false, "one sequence", "first-batch", "only the first sequence");
+    expect_attention(false, "LSE in base 2", "factor", "log2(e)");
+    expect_attention(true, "mask forgotten", "not-causal", "not applied");
+    expect_attention(true, "mask from the top", "causal-top-left", "seq_kv - seq_q");
+    expect_attention(true, "mask one short", "causal-too-few", "its own position");
+    expect_attention(true, "mask one long", "causal-too-many", "one key too many");
+}

@@ -1,0 +1,192 @@
+/* Proofs of step 06's plans: the order of the tiles, the pairs, and the blocks that are
+ * resident. */
+#include "harness/ladder.h"
+#include "device/device.h"
+#include "tests/support/harness.h"
+#include "plans_attention.h"
+#include "harness/refusal.h"
+
+#include "06_causal_half/06_step.c"
+#include "06_causal_half/hopper/hopper_plan.h"
+
+static const struct attention_kernel *causal_half_kernels(void)
+{
+    return step_rows(&step_06, &attention_problem);
+}
+
+static int judged;
+
+/* Chooses the tile to paint or sample n-th: every tile when there are few; otherwise the first, the
+ * last and others. */
+static int chosen_tile(uint64_t *state, int n, int tiles, bool few)
+{
+    return few || n == 0 ? n : n == 1 ? tiles - 1 : (int)(plan_random(state) % (uint64_t)tiles);
+}
+
+/* The tile with this number must lie inside, and its place must give the number. */
+static struct tile_place judge_place(const struct tile_order *order, int tile, int Br, int seq_q)
+{
+    const struct tile_place place = tile_place_of(*order, tile, Br);
+    cr_assert(place.head >= 0 && place.head < order->heads);
+    cr_assert(place.row0 >= 0 && place.row0 < seq_q && place.row0 % Br == 0);
+    const int first = place.head / order->group * order->group;
+    const int left = order->heads - first, heads = left < order->group ? left : order->group;
+    const long long later = order->row_tiles - 1 - place.row0 / Br;
+    cr_assert((long long)first * order->row_tiles + later * heads + place.head - first == tile);
+    return place;
+}
+
+static void judge_order(const struct attention *call, const struct device_limits *device)
+{
+    static const int heights[] = {128, 192, 256};
+    (void)device;
+    if (attention_query_rows(call) == 0)
+        return;
+    for (int h = 0; h < 3; h++) {
+        const int Br = heights[h];
+        const struct tile_order order = tile_order_of(call, Br);
+        cr_assert(order.tiles > 0 && order.tiles == plan_tiles(call, Br));
+        cr_assert(order.group >= 1 && order.group <= order.heads);
+        const bool few = order.tiles <= 128;
+        uint64_t state = (uint64_t)order.tiles;
+        struct canvas canvas;
+        if (few)
+            canvas_begin(&canvas, order.heads, order.row_tiles, 1, 1);
+        for (int n = 0; n < (few ? order.tiles : 8); n++) {
+            const int tile = chosen_tile(&state, n, order.tiles, few);
+            const struct tile_place place = judge_place(&order, tile, Br, call->seq_q);
+            if (few)
+                canvas_paint(&canvas, place.head, place.head + 1, place.row0 / Br,
+                             place.row0 / Br + 1);
+        }
+        cr_assert(!few || canvas_end(&canvas), "not every tile comes once");
+        judged++;
+    }
+}
+
+TEST(plans_06, every_tile_of_every_head_comes_once)
+{
+    judged = 0;
+    cr_expect(plan_attention_calls(judge_order, 8, true) >= ATTENTION_CALLS);
+    cr_expect(judged >= 2 * RANDOM_SHAPES, "%d orders", judged);
+}
+
+/* Tiles that begin within the sequence must hold every row once, and their blocks all keys that the
+ * rows see. */
+static void judge_hopper_tile(const struct attention *call, const struct tile_order *order,
+                              int tile, int Br)
+{
+    const struct hopper_tile at = hopper_tile_at(order, call, tile, Br, call->causal);
+    const long long past = (long long)order->row_tiles * Br - call->seq_q, shift = past / 16 * 16;
+    const int row0 = tile_place_of(*order, tile, Br).row0;
+    cr_assert(at.row0 == row0 - shift && at.row0 % WARP_ROWS == 0 && at.row0 > -Br);
+    cr_assert(past - shift < WARP_ROWS && at.row0 < call->seq_q);
+    cr_assert(call->seq_kv == 0 ||
+              (at.kv_head >= 0 && at.kv_head < (long long)call->batch * call->kv_heads &&
+               at.kv_head == at.head / (call->heads / call->kv_heads)));
+    cr_assert(at.blocks >= 1 && at.unmasked >= 0 && at.unmasked <= at.blocks);
+    cr_assert((at.blocks - 1LL) * HOPPER_KEYS < call->seq_kv || call->seq_kv == 0);
+    const long long rows[] = {at.row0 > 0 ? at.row0 : 0,
+                              at.row0 + Br < call->seq_q ? at.row0 + Br - 1 : call->seq_q - 1};
+    for (int i = 0; i < 2; i++) {
+        const long long ahead = rows[i] + 1 + call->seq_kv - call->seq_q;
+        const long long seen = !call->causal ? call->seq_kv : ahead > 0 ? ahead : 0;
+        cr_assert((long long)at.blocks * HOPPER_KEYS >= seen, "row %lld sees %lld keys", rows[i],
+                  seen);
+        cr_assert((long long)at.unmasked * HOPPER_KEYS <= seen);
+    }
+}
+
+/* `grid` blocks stay resident. Each takes tiles from its own number on, in steps of the grid. */
+static void judge_resident(int tiles, int grid)
+{
+    cr_assert(grid > 0 && grid <= tiles);
+    cr_assert((long long)tiles + grid <= INT_MAX, "the number after the last tile is no int");
+    if (tiles > 256)
+        return;
+    struct canvas canvas;
+    canvas_begin(&canvas, tiles, 1, 1, 1);
+    for (int block = 0; block < grid; block++)
+        for (int number = block; number < tiles; number += grid)
+            canvas_paint(&canvas, number, number + 1, 0, 1);
+    cr_assert(canvas_end(&canvas));
+}
+
+static int pairs_judged, causal_pairs_judged;
+
+static void judge_pairs(const struct attention *call, const struct device_limits *device)
+{
+    const int Br = HOPPER_ROWS(128);
+    uint64_t state = (uint64_t)call->seq_q;
+    cr_assert(!(pairs_pay(call) && causal_pairs_pay(call)));
+    if (pairs_pay(call)) {
+        const struct tile_order order = tile_order_of(call, Br);
+        const int pairs = order.tiles / PAIR, grid = PAIR * resident_pairs(pairs, device);
+        cr_assert(order.tiles % PAIR == 0);
+        cr_assert(grid % PAIR == 0);
+        judge_resident(order.tiles, grid);
+        for (int n = 0; n < (pairs <= 64 ? pairs : 8); n++) {
+            const int pair = chosen_tile(&state, n, pairs, pairs <= 64);
+            const struct hopper_tile a = hopper_tile_at(&order, call, PAIR * pair, Br, false),
+                                     b = hopper_tile_at(&order, call, PAIR * pair + 1, Br, false);
+            cr_assert(a.head == b.head && a.kv_head == b.kv_head && a.blocks == b.blocks,
+                      "a pair's blocks need other keys");
+        }
+        pairs_judged++;
+    } else if (causal_pairs_pay(call)) {
+        const struct tile_order order = tile_order_of(call, PAIR * Br);
+        const int pairs = resident_pairs(order.tiles, device);
+        judge_resident(order.tiles, pairs);
+        /* each block of the pair has rows */
+        cr_assert((long long)order.row_tiles * PAIR * Br - call->seq_q < Br);
+        causal_pairs_judged++;
+    }
+}
+
+static void judge_hopper(const struct attention *call, const struct device_limits *device)
+{
+    if (attention_query_rows(call) == 0)
+        return;
+    const int warpgroups = persistent_warpgroups(call);
+    cr_assert(warpgroups == 2 || (warpgroups == 3 && call->head_dim <= 64));
+    const int heights[] = {HOPPER_ROWS(64), HOPPER_ROWS(128), PAIR * HOPPER_ROWS(128),
+                           WARPGROUP_ROWS * warpgroups};
+    for (int h = 0; h < 4; h++) {
+        const struct tile_order order = tile_order_of(call, heights[h]);
+        uint64_t state = (uint64_t)order.tiles;
+        const bool few = order.tiles <= 32;
+        judge_resident(order.tiles, resident_blocks(order.tiles, device));
+        for (int n = 0; n < (few ? order.tiles : 8); n++)
+            judge_hopper_tile(call, &order, chosen_tile(&state, n, order.tiles, few), heights[h]);
+        judged++;
+    }
+    judge_pairs(call, device);
+}
+
+TEST(plans_06, hopper_tiles_hold_every_row_and_the_keys_that_it_sees)
+{
+    judged = pairs_judged = causal_pairs_judged = 0;
+    cr_expect(plan_attention_calls(judge_hopper, 8, true) >= ATTENTION_CALLS);
+    cr_expect(judged >= 2 * RANDOM_SHAPES, "%d orders", judged);
+    cr_expect(pairs_judged >= 500 && causal_pairs_judged >= 500, "%d and %d pairs", pairs_judged,
+              causal_pairs_judged);
+}
+
+/* The formulas loop over the tiles, so a very long sequence would take too long. */
+static void judge_rows(const struct attention *call, const struct device_limits *device)
+{
+    (void)device;
+    if (call->seq_q > 1 << 16)
+        return;
+    for (const struct attention_kernel *row = causal_half_kernels(); row->about.name; row++) {
+        plan_attention_row(row, call);
+        judged++;
+    }
+}
+
+TEST(plans_06, costs_and_workspaces_fit_their_types)
+{
+    judged = 0;
+    plan_attention_calls(judge_rows, 8, true);
+    cr_expect(judged >= 23 * RANDOM_SHAPES, "%d costs", judged);
+}

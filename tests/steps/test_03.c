@@ -1,0 +1,488 @@
+/* Step 03: softmax over the rows of a matrix. */
+#include "harness/ladder.h"
+#include "03_online_softmax/03_step.h"
+#include "03_online_softmax/running_softmax.cuh"
+#include "tests/support/harness.h"
+#include "tests/support/ladder.h"
+#include "harness/refusal.h"
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct softmax_kernel *online_softmax_kernels(void)
+{
+    return step_rows(&step_03, &softmax_problem);
+}
+
+static void check(long long rows, long long cols, enum input_kind kind, uint64_t seed,
+                  size_t offset)
+{
+    ladder_check(&softmax_problem, online_softmax_kernels(), SOFTMAX_SIZES(rows, cols), kind, seed,
+                 offset);
+}
+
+/* From this many columns on, a row is longer than a block keeps in registers. From online_lanes on,
+ * kernels then do something else; the others do what they do with half as many. */
+enum { CLUSTERED = 57344 };
+
+/* Returns the kernels to try with rows of that length. */
+static const void *table_for(long long cols)
+{
+    return cols < CLUSTERED
+               ? (const void *)online_softmax_kernels()
+               : ladder_find(&softmax_problem, online_softmax_kernels(), "online_lanes");
+}
+
+static bool count(const char *name, long long rows, long long cols, struct counters *counters)
+{
+    return ladder_count(&softmax_problem, online_softmax_kernels(), name, SOFTMAX_SIZES(rows, cols),
+                        counters);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Every kernel, every shape */
+
+CALL_TEST(shapes, failed_once, ladder_failed_once(&softmax_problem, online_softmax_kernels(), "03"))
+
+TEST(shapes, short_rows)
+{
+    static const int cols[] = {1, 2, 3, 4, 5, 7, 8, 31, 32, 33, 63, 65, 80, 100, 127, 128, 129};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
+        for (int kind = 0; kind < INPUT_KINDS; kind++)
+            check(5, cols[i], (enum input_kind)kind, 11 + i, 0);
+}
+
+/* The lengths lie on both sides of each shape of thread block that online_block and the kernels
+ * after it choose between. */
+TEST(shapes, long_rows)
+{
+    static const int cols[] = {131,  132,  255,  256,  260,  511,  515,  516,  1000, 1023, 1024,
+                               1025, 1028, 1031, 2047, 2051, 2052, 4096, 4097, 4100, 8191, 8196};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
+        for (int kind = (int)i % 3; kind < INPUT_KINDS; kind += 3)
+            check(3, cols[i], (enum input_kind)kind, 23 + i, 0);
+}
+
+TEST(shapes, very_long_rows)
+{
+    static const int cols[] = {16384, 16387, 16388, 32768, 32769, 32771};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
+        check(2, cols[i], INPUTS_NORMAL, 37 + i, 0);
+        check(1, cols[i], INPUTS_ASCENDING, 41 + i, 0);
+    }
+    for (int kind = 0; kind < INPUT_KINDS; kind++)
+        check(1, 131072, (enum input_kind)kind, 43, 0);
+    check(2, 131071, INPUTS_LARGE, 47, 0);
+}
+
+/* The lengths lie on both sides of each size of cluster and share of a thread that online_cluster
+ * chooses between, and past the last. */
+TEST(shapes, rows_of_a_cluster)
+{
+    static const int cols[] = {57344, 57347,  57348,  61441,  65539,  65540,  90115,
+                               90116, 135169, 135172, 180228, 262145, 360449, 360452};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
+        const enum input_kind kind = i % 2 ? INPUTS_ASCENDING : INPUTS_NORMAL;
+        for (size_t offset = 0; offset < 16; offset += 4 + i % 3 * 4)
+            ladder_check(&softmax_problem, table_for(cols[i]), SOFTMAX_SIZES(1, cols[i]), kind,
+                         101 + i, offset);
+    }
+    check(3, 40001, INPUTS_DESCENDING, 103, 0);
+}
+
+TEST(shapes, many_rows)
+{
+    static const int rows[] = {1, 2, 7, 8, 9, 16, 17, 31, 33, 63, 65, 127, 128, 129, 1000};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        check(rows[i], 20, INPUTS_NORMAL, 53 + i, 0);
+        if (rows[i] < 1000) {
+            check(rows[i], 135, INPUTS_OUTLIERS, 59 + i, 0);
+            check(rows[i], 301, INPUTS_UNIFORM, 83 + i, 0);
+        }
+    }
+    check(137, 1031, INPUTS_NORMAL, 109, 0);
+    check(139, 1028, INPUTS_NORMAL, 113, 0);
+    check(2011, 3, INPUTS_NORMAL, 61, 0);
+}
+
+/* There are more rows than gridDim.y can count, for each number of threads that a row has. */
+TEST(shapes, more_than_65535_blocks)
+{
+    if (!ladder_full_size_or_skip("more than 65535 blocks"))
+        return;
+    check(2200000, 5, INPUTS_NORMAL, 127, 0);
+    check(70000, 1028, INPUTS_NORMAL, 128, 0);
+    check(70000, 1031, INPUTS_NORMAL, 129, 0);
+}
+
+/* Pointers are aligned to 4 bytes only, in each of the positions within 16 bytes. */
+TEST(shapes, misaligned)
+{
+    static const int cols[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 127, 128, 515, 1024, 4099, 32774};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
+        for (size_t offset = 4; offset < 16; offset += 4)
+            check(3, cols[i], INPUTS_NORMAL, 67 + i, offset);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Matrices that no generator makes */
+
+/* Kernels store float4 only where both pointers have the same alignment. */
+TEST(matrices, output_aligned_unlike_input)
+{
+    static const int cols[] = {1, 6, 128, 1023, 1028, 4099, 33000, 60000};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
+        for (size_t offset = 4; offset < 16; offset += 4)
+            ladder_one_off(&softmax_problem, table_for(cols[i]),
+                           SOFTMAX_SIZES(cols[i] < CLUSTERED ? 3 : 1, cols[i]), offset);
+}
+
+enum special_row {
+    ONE_MINUS_INFINITY, /* 0 there, and no effect on the rest */
+    ALL_MINUS_INFINITY, /* NaN */
+    ONE_FINITE,         /* 1 there, 0 elsewhere */
+    HALF_MINUS_INFINITY,
+    ONE_PLUS_INFINITY, /* NaN */
+    TWO_PLUS_INFINITIES,
+    BOTH_INFINITIES,
+    ONE_NAN, /* NaN */
+    NAN_AND_MINUS_INFINITY,
+    LARGEST_AND_SMALLEST, /* FLT_MAX - (-FLT_MAX) overflows: 1 and 0 */
+    ALL_LARGEST,
+    SUBNORMAL_RESULTS,
+    FAR_BELOW_ZERO, /* no finite stand-in for -inf works here */
+    ONE_FAR_BELOW_ZERO,
+    SPECIAL_ROWS
+};
+
+static void fill_special(float *x, int cols, enum special_row kind, int at)
+{
+    const int other = (at + cols / 2) % cols;
+    input_matrix(x, 1, (size_t)cols, INPUTS_NORMAL, 73, (uint64_t)kind);
+    for (int col = 0; col < cols; col++) {
+        switch (kind) {
+        case ALL_MINUS_INFINITY:
+        case ONE_FINITE:
+        case ONE_FAR_BELOW_ZERO:
+        case NAN_AND_MINUS_INFINITY:
+            x[col] = -INFINITY;
+            break;
+        case HALF_MINUS_INFINITY:
+            if ((col < cols / 2) == (at < cols / 2) && col != at)
+                x[col] = -INFINITY;
+            break;
+        case LARGEST_AND_SMALLEST:
+            x[col] = col % 2 ? FLT_MAX : -FLT_MAX;
+            break;
+        case ALL_LARGEST:
+            x[col] = FLT_MAX;
+            break;
+        case SUBNORMAL_RESULTS:
+            x[col] = col == at ? 0.0f : -85.0f - (float)(col % 32);
+            break;
+        case FAR_BELOW_ZERO:
+            x[col] = -20000.0f - (float)(col % 8);
+            break;
+        default:
+            break;
+        }
+    }
+    if (kind == ONE_MINUS_INFINITY)
+        x[at] = -INFINITY;
+    else if (kind == ONE_FINITE)
+        x[at] = -3.0f;
+    else if (kind == ONE_FAR_BELOW_ZERO)
+        x[at] = -20000.0f;
+    else if (kind == ONE_PLUS_INFINITY)
+        x[at] = INFINITY;
+    else if (kind == TWO_PLUS_INFINITIES || kind == BOTH_INFINITIES) {
+        x[other] = kind == BOTH_INFINITIES ? -INFINITY : INFINITY;
+        x[at] = INFINITY;
+    } else if (kind == ONE_NAN || kind == NAN_AND_MINUS_INFINITY)
+        x[at] = NAN;
+}
+
+/* The special element comes first, in the middle and last, so that it belongs to different threads
+ * and different pieces of the row. */
+TEST(matrices, special_values)
+{
+    static const int cols[] = {1, 2, 5, 33, 128, 515, 1023, 4096, 4097, 32777, 57349};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
+        const int positions[] = {0, cols[i] / 2, cols[i] - 1};
+        struct trial trial = ladder_trial(
+            &softmax_problem, SOFTMAX_SIZES(3 * SPECIAL_ROWS, cols[i]), INPUTS_NORMAL, 73, 0);
+        float *x = trial.host[0];
+        for (int position = 0; position < 3; position++)
+            for (int kind = 0; kind < SPECIAL_ROWS; kind++, x += cols[i])
+                fill_special(x, cols[i], (enum special_row)kind, positions[position]);
+        ladder_check_inputs(&trial, table_for(cols[i]), "special values");
+        trial_destroy(&trial);
+    }
+}
+
+/* Everything above is compared with the reference, so its own results are checked here. */
+TEST(matrices, special_values_of_the_reference)
+{
+    static const float row[][3] = {{-INFINITY, 0.0f, 0.0f},
+                                   {-INFINITY, -INFINITY, -INFINITY},
+                                   {INFINITY, 0.0f, 0.0f},
+                                   {NAN, 0.0f, -INFINITY}};
+    const long long *const sizes = SOFTMAX_SIZES(4, 3);
+    const void *inputs[] = {row};
+    double result[3], error_scale[3];
+    double *value = result, *scale = error_scale;
+    ladder_reference(&softmax_problem, sizes, inputs, 0, &value, &scale);
+    cr_expect(result[0] == 0.0 && result[1] == 0.5 && result[2] == 0.5);
+    cr_expect(error_scale[0] == (double)FLT_MIN && error_scale[1] == 0.5 + (double)FLT_MIN);
+    for (size_t r = 1; r < 4; r++) {
+        ladder_reference(&softmax_problem, sizes, inputs, r, &value, &scale);
+        for (int col = 0; col < 3; col++)
+            cr_expect(isnan(result[col]), "row %zu, column %d is %g", r, col, result[col]);
+    }
+}
+
+/* The matrix is 0.747 everywhere but in the last row. */
+CALL_TEST(matrices, past_2_to_the_31_elements,
+          ladder_past_2_to_the_31(&softmax_problem, online_softmax_kernels(),
+                                  SOFTMAX_SIZES(70000, 32768), SOFTMAX_SIZES(1, 32768),
+                                  (int[]){0x3f}))
+
+/* ---------------------------------------------------------------------------------------------- */
+/* The merge of running states */
+
+static bool nearly(struct running_softmax a, struct running_softmax b, double roundings_allowed)
+{
+    return a.m == b.m &&
+           fabs((double)a.l - b.l) <= roundings_allowed * UNIT_ROUNDOFF_F32 * fabs(b.l);
+}
+
+/* Draws a state that might arise: some maximum, and a sum that includes at least the maximum's own
+ * e^0. Now and then the state is empty. */
+static struct running_softmax some_state(uint64_t index)
+{
+    const struct running_softmax state = {(float)(10.0 * input_normal(83, 0, index)),
+                                          (float)(1.0 + 100.0 * input_uniform(83, 1, index))};
+    return input_bits(83, 2, index) % 16 == 0 ? running_softmax_empty() : state;
+}
+
+TEST(merge, empty_state_is_the_identity)
+{
+    for (uint64_t i = 0; i < 1000; i++) {
+        const struct running_softmax a = some_state(i);
+        cr_expect(nearly(running_softmax_merge(a, running_softmax_empty()), a, 0.0));
+        cr_expect(nearly(running_softmax_merge(running_softmax_empty(), a), a, 0.0));
+    }
+}
+
+TEST(merge, commutes)
+{
+    for (uint64_t i = 0; i < 1000; i++) {
+        const struct running_softmax a = some_state(2 * i), b = some_state(2 * i + 1);
+        cr_expect(nearly(running_softmax_merge(a, b), running_softmax_merge(b, a), 2.0));
+    }
+}
+
+/*
+ * Each side makes two merges: four exponentials of 2 roundings, with half a rounding more of the
+ * argument where it weighs most (t·e^-t <= 0.37), two multiplications and two additions. Both sides
+ * together stay below 2 · 10.
+ */
+TEST(merge, associates)
+{
+    for (uint64_t i = 0; i < 1000; i++) {
+        const struct running_softmax a = some_state(3 * i), b = some_state(3 * i + 1),
+                                     c = some_state(3 * i + 2);
+        const struct running_softmax left = running_softmax_merge(running_softmax_merge(a, b), c);
+        const struct running_softmax right = running_softmax_merge(a, running_softmax_merge(b, c));
+        cr_expect(nearly(left, right, 20.0), "(%g, %g) and (%g, %g)", (double)left.m,
+                  (double)left.l, (double)right.m, (double)right.l);
+    }
+}
+
+/* Pairs drawn at random are merged until one state is left. A tree of any shape must give the row's
+ * maximum and sum. */
+TEST(merge, any_tree_gives_the_row)
+{
+    enum { COLS = 777 };
+    for (uint64_t tree = 0; tree < 20; tree++) {
+        struct running_softmax state[COLS];
+        double m = -INFINITY, l = 0.0;
+        for (uint64_t col = 0; col < COLS; col++) {
+            const float x = (float)(5.0 * input_normal(89, tree, col));
+            m = fmax(m, x);
+            state[col] = running_softmax_of(x);
+        }
+        for (int col = 0; col < COLS; col++)
+            l += exp(state[col].m - m);
+        for (uint64_t left = COLS; left > 1; left--) {
+            const uint64_t a = input_bits(97, tree, left) % left;
+            const struct running_softmax taken = state[a];
+            state[a] = state[left - 1];
+            const uint64_t b = input_bits(101, tree, left) % (left - 1);
+            state[b] = running_softmax_merge(taken, state[b]);
+        }
+        cr_expect(
+            nearly(state[0], (struct running_softmax){(float)m, (float)l}, roundings(COLS) + 8.0),
+            "(%.9g, %.9g), should be (%.9g, %.9g)", (double)state[0].m, (double)state[0].l, m, l);
+    }
+}
+
+TEST(merge, special_values)
+{
+    const struct running_softmax nothing = running_softmax_empty(), two = {2.0f, 3.0f};
+    const struct running_softmax masked = running_softmax_of(-INFINITY);
+    cr_expect(nearly(running_softmax_merge(two, masked), two, 0.0), "-inf adds nothing");
+    cr_expect(running_softmax_merge(nothing, masked).l == 0.0f, "nor to nothing");
+    cr_expect(running_softmax_merge(masked, masked).l == 0.0f, "nor to itself");
+    cr_expect(isnan(running_softmax_merge(two, running_softmax_of(INFINITY)).l),
+              "+inf spoils the sum");
+    cr_expect(isnan(running_softmax_merge(two, running_softmax_of(NAN)).l), "so does a NaN");
+    const struct running_softmax spoilt = running_softmax_merge(nothing, running_softmax_of(NAN));
+    cr_expect(isnan(running_softmax_merge(spoilt, nothing).l), "for good");
+    cr_expect(isnan(running_softmax_merge(nothing, spoilt).l), "from either side");
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* What is refused */
+
+TEST(refusals, sizes_and_arrays)
+{
+    const struct softmax_kernel *const table = online_softmax_kernels();
+    const long long *const good = SOFTMAX_SIZES(2, 64);
+    ladder_refused_size(&softmax_problem, table, good, SOFTMAX_ROWS, -1,
+                        "rows is -1; it must be in 0 .. 2147482624");
+    ladder_refused_size(&softmax_problem, table, good, SOFTMAX_COLS, -3,
+                        "cols is -3; it must be in 0 .. 2147482624");
+    ladder_refused_size(&softmax_problem, table, good, SOFTMAX_ROWS, INT_MAX,
+                        "rows is 2147483647; it must be in 0 .. 2147482624");
+    ladder_refused_arrays(&softmax_problem, table, good, 2);
+}
+
+/* A grid has at most 2^31 - 1 blocks, and a row of a cluster takes at least two. */
+TEST(refusals, more_blocks_than_a_grid_has)
+{
+    float *memory = NULL;
+    cr_assert(cudaMalloc((void **)&memory, 2 * sizeof *memory) == cudaSuccess);
+    if (backend_architecture() < 90 ||
+        !ladder_runs(ladder_find(&softmax_problem, online_softmax_kernels(), "online_cluster")))
+        return; /* online_lanes would run */
+    refusal_clear();
+    const cudaError_t status = softmax_online_cluster(memory, memory + 1, MAX_EXTENT, 60000, NULL);
+    cr_expect(status == cudaErrorInvalidValue, "%s", cudaGetErrorName(status));
+    cr_expect(strstr(refusal(), "4294965248 blocks") != NULL, "'%s'", refusal());
+    cudaFree(memory);
+}
+
+TEST(refusals, empty_is_success)
+{
+    EACH_KERNEL (kernel, online_softmax_kernels()) {
+        cr_expect(softmax_run(kernel, NULL, NULL, 0, 17, NULL) == cudaSuccess, "%s, no rows",
+                  kernel->about.name);
+        cr_expect(softmax_run(kernel, NULL, NULL, 17, 0, NULL) == cudaSuccess, "%s, no columns",
+                  kernel->about.name);
+        cr_expect(cudaDeviceSynchronize() == cudaSuccess);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* What the lesson says about the kernels (asserted where accesses are counted) */
+
+static void expect_count(const char *name, const char *what, unsigned long long counted,
+                         unsigned long long formula)
+{
+    cr_expect(counted == formula, "%s: %llu %s, the formula says %llu", name, counted, what,
+              formula);
+}
+
+/* Rows begin anywhere, and lengths lie on both sides of each choice that the kernels from
+ * online_block on make. */
+TEST(counters, costs)
+{
+    static const int shapes[][2] = {{64, 256},  {9, 1},      {5, 127},    {3, 1024},  {2, 1025},
+                                    {2, 1028},  {7, 4095},   {5, 4096},   {2, 16383}, {2, 32768},
+                                    {1, 32769}, {1, 32771},  {3, 32773},  {1, 57347}, {3, 57348},
+                                    {1, 90116}, {1, 131071}, {1, 360451}, {1, 360452}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        ladder_costs(&softmax_problem, table_for(shapes[i][1]),
+                     SOFTMAX_SIZES(shapes[i][0], shapes[i][1]));
+    }
+}
+
+/* With a thread per row, every lane has a sector of its own. With a warp or block per row, or a
+ * cluster, every sector is used whole and lanes have banks of their own. */
+TEST(counters, traffic)
+{
+    static const long long shapes[][2] = {{32, 4096}, {2, 65536}};
+    static const struct traffic expected[] = {
+        {"three_pass", 8, 8, 0}, {"online", 8, 8, 0}, {NULL, 0, 0, 0}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        ladder_traffic(&softmax_problem, online_softmax_kernels(),
+                       SOFTMAX_SIZES(shapes[i][0], shapes[i][1]), expected);
+    }
+}
+
+/* Each row takes barriers where more than one warp owns it. */
+TEST(counters, barriers)
+{
+    static const struct {
+        const char *name;
+    } blocks[] = {{"online_block"},
+                  {"online_registers"},
+                  {"online_vectors"},
+                  {"online_ragged"},
+                  {"online_lanes"}};
+    static const unsigned long long shapes[][3] = {{9, 1, 0},    {2, 1024, 0},  {2, 1025, 1},
+                                                   {3, 4100, 1}, {2, 16383, 1}, {1, 32772, 1}};
+    EACH_EXPECTED (&softmax_problem, online_softmax_kernels(), block, blocks)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            struct counters did;
+            if (count(block->name, (long long)shapes[i][0], (long long)shapes[i][1], &did))
+                expect_count(block->name, "barriers", did.barriers, shapes[i][0] * shapes[i][2]);
+        }
+}
+
+/*
+ * Each block has one barrier of its own and two of the cluster, and stores its state in every
+ * block. There are as many blocks as hold the row at 11 float4 a thread. Rows that two blocks would
+ * hold at 7, and those that 8 do not hold, are left to online_lanes.
+ */
+TEST(counters, online_cluster)
+{
+    static const unsigned long long shapes[][3] = {{2, 57347, 1},  {3, 57348, 2},  {2, 90115, 2},
+                                                   {1, 90116, 3},  {1, 131071, 3}, {1, 135172, 4},
+                                                   {1, 360451, 8}, {1, 360452, 1}};
+    struct counters did;
+    if (!ladder_counts(ladder_find(&softmax_problem, online_softmax_kernels(), "online_cluster")))
+        return;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const unsigned long long rows = shapes[i][0], blocks = shapes[i][2];
+        if (!count("online_cluster", (long long)rows, (long long)shapes[i][1], &did))
+            return;
+        expect_count("online_cluster", "launches", did.launches, 1);
+        expect_count("online_cluster", "barriers", did.barriers,
+                     rows * blocks * (blocks > 1 ? 3 : 1));
+        expect_count("online_cluster", "shared stores", did.shared_stores,
+                     rows * blocks * (32 + (blocks > 1 ? blocks : 0)));
+    }
+    setenv("SIMT_ARCH", "80", 1); /* this device has no clusters */
+    if (count("online_cluster", 1, 60000, &did))
+        expect_count("online_cluster on sm_80", "barriers", did.barriers, 1);
+}
+
+/* One row length stands for each of the kernels that the later ones choose between. */
+TEST(launches, errors_and_streams)
+{
+    static const long long cols[] = {20, 1000, 1028, 5000, 20000, 33000, 60000, 70000, 200000};
+    enum { CASES = sizeof cols / sizeof *cols };
+    for (int i = 0; i < CASES; i++) {
+        const long long *const sizes = SOFTMAX_SIZES(2, cols[i]);
+        ladder_returns_errors(&softmax_problem, table_for(cols[i]), sizes);
+        ladder_streams(&softmax_problem, table_for(cols[i]), sizes,
+                       SOFTMAX_SIZES(3, cols[(i + 1) % CASES]));
+    }
+    ladder_launches(&softmax_problem, online_softmax_kernels(), SOFTMAX_SIZES(1, 2));
+}

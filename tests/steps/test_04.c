@@ -1,0 +1,361 @@
+/* Step 04: from the scores in memory to FlashAttention-1. */
+#include "harness/ladder.h"
+#include "04_flash_v1/04_step.h"
+#include "04_flash_v1/07_flash_v1.h"
+#include "attention_cases.h"
+#include "attention_numbers.h"
+
+static const struct attention_kernel *flash_v1_kernels(void)
+{
+    return step_rows(&step_04, &attention_problem);
+}
+
+/* tests/steps/tiles_04.cu has the same sources at tiles that are not square, and at those for an
+ * sm_75. */
+attention_fn attention_flash_v1_16x32, attention_flash_v1_32x8;
+attention_fn attention_flash_v1_async_64_kb;
+
+static struct cost small_tiles_cost(const struct attention_kernel *row,
+                                    const struct attention *call)
+{
+    return tiles_of_keys_cost(call, row->Bc[call->head_dim > 64], 1, false);
+}
+
+static struct cost small_tiles_known_start_cost(const struct attention_kernel *row,
+                                                const struct attention *call)
+{
+    return tiles_of_keys_cost(call, row->Bc[call->head_dim > 64], 1, true);
+}
+
+#define FA1 .max_head_dim = 128, .workspace = statistics_workspace
+
+static const struct attention_kernel other_tiles[] = {
+    ATTENTION_ROW(flash_v1_16x32, "tiles_04.cu", "Br = 16, Bc = 32", FA1, .cost = small_tiles_cost,
+                  .Bc = {32, 32}),
+    ATTENTION_ROW(flash_v1_32x8, "tiles_04.cu", "Br = 32, Bc = 8", FA1, .cost = small_tiles_cost,
+                  .Bc = {8, 8}),
+    ATTENTION_ROW(flash_v1_async_64_kb, "tiles_04.cu", "64 KB", FA1,
+                  .cost = small_tiles_known_start_cost, .Bc = {64, 32}),
+    {.about.name = NULL},
+};
+
+static void check(struct size size, enum input_kind kind, uint64_t seed, size_t offset)
+{
+    check_sizes(flash_v1_kernels(), size, kind, seed, offset);
+}
+
+/* The kernels that go tile by tile are fast enough to try at many more shapes than those that go
+ * key by key. */
+static const struct attention_kernel *tiled(void)
+{
+    return (const struct attention_kernel *)ladder_find(&attention_problem, flash_v1_kernels(),
+                                                        "flash_v1");
+}
+
+static void check_tiles(struct size size, enum input_kind kind, uint64_t seed, size_t offset)
+{
+    check_sizes(tiled(), size, kind, seed, offset);
+    check_sizes(other_tiles, size, kind, seed, offset);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Every kernel, every shape */
+
+CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, flash_v1_kernels(), "04"))
+
+TEST(shapes, sequences)
+{
+    static const int seq[] = {1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65};
+    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
+        check((struct size){1, 1, 1, seq[i], seq[i], 20}, INPUTS_NORMAL, 3 + i, 0);
+}
+
+TEST(shapes, long_sequences)
+{
+    static const int seq[] = {127, 128, 129};
+    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++) {
+        check((struct size){1, 1, 1, seq[i], 17, 20}, INPUTS_NORMAL, 23 + i, 0);
+        check((struct size){1, 1, 1, 19, seq[i], 20}, INPUTS_NORMAL, 27 + i, 0);
+    }
+}
+
+TEST(shapes, head_dims)
+{
+    static const int head_dim[] = {1, 2, 3, 16, 31, 32, 33, 64, 65, 80, 96, 97, 127, 128};
+    for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++)
+        check((struct size){1, 1, 1, 19, 37, head_dim[i]}, INPUTS_NORMAL, 31 + i, 0);
+}
+
+/* Chunks have 32 keys, and 8 warps share the keys of a query: the lengths lie around the multiples
+ * of both. */
+TEST(shapes, queries_are_not_keys)
+{
+    static const int seq[][2] = {{1, 300},  {300, 1}, {2, 257}, {129, 3},
+                                 {5, 1000}, {31, 65}, {97, 9},  {3, 128}};
+    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
+        check((struct size){1, 1, 1, seq[i][0], seq[i][1], 33}, INPUTS_NORMAL, 51 + i, 0);
+}
+
+TEST(shapes, batches_and_heads)
+{
+    static const int heads[][3] = {{2, 3, 3}, {3, 2, 1}, {1, 4, 2}};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        check((struct size){heads[i][0], heads[i][1], heads[i][2], 9, 70, 20}, INPUTS_NORMAL,
+              61 + i, 0);
+}
+
+TEST(shapes, inputs)
+{
+    for (int kind = 0; kind < INPUT_KINDS; kind++) {
+        check((struct size){1, 1, 1, 11, 131, 64}, (enum input_kind)kind, 71, 0);
+        check((struct size){1, 1, 1, 17, 66, 19}, (enum input_kind)kind, 72, 0);
+    }
+}
+
+/* Pointers are aligned to 4 bytes only, in each of the positions within 16 bytes. */
+TEST(shapes, misaligned)
+{
+    static const int head_dim[] = {4, 30, 64};
+    for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++)
+        for (size_t offset = 4; offset < 16; offset += 4)
+            check((struct size){1, 1, 1, 18, 34, head_dim[i]}, INPUTS_NORMAL, 81 + i, offset);
+}
+
+TEST(shapes, one_misaligned)
+{
+    check_one_off(flash_v1_kernels(), (struct size){1, 2, 1, 18, 70, 64});
+    check_one_off(flash_v1_kernels(), (struct size){1, 1, 1, 9, 34, 128});
+}
+
+CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(flash_v1_kernels(), TENSOR_F32))
+CALL_TEST(shapes, past_2_to_the_31_elements,
+          check_past_2_to_the_31_elements(flash_v1_kernels(), TENSOR_F32))
+
+TEST(shapes, nothing_to_do)
+{
+    check((struct size){1, 0, 0, 5, 5, 16}, INPUTS_NORMAL, 91, 0);
+    check((struct size){0, 2, 1, 5, 5, 16}, INPUTS_NORMAL, 92, 0);
+    check((struct size){1, 1, 1, 0, 0, 16}, INPUTS_NORMAL, 93, 0);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* FlashAttention-1 at every tile: tiles - 1, tiles, tiles + 1, two full ones and a tail, both
+ * ways */
+
+TEST(tiles, sequences)
+{
+    static const int seq[] = {1,  7,  8,  9,  15, 16,  17,  31,  32,  33,  47,  48,
+                              49, 63, 64, 65, 95, 100, 127, 128, 129, 255, 256, 257};
+    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++) {
+        check_tiles((struct size){1, 1, 1, seq[i], 67, 36}, INPUTS_NORMAL, 101 + i, 0);
+        check_tiles((struct size){1, 1, 1, 35, seq[i], 36}, INPUTS_NORMAL, 131 + i, 0);
+    }
+    check_tiles((struct size){1, 2, 1, 200, 140, 64}, INPUTS_NORMAL, 161, 0);
+}
+
+TEST(tiles, head_dims)
+{
+    for (int head_dim = 1; head_dim <= 128;
+         head_dim += head_dim % 32 < 2 || head_dim % 32 > 29 ? 1 : 9)
+        check_tiles((struct size){1, 1, 1, 35, 141, head_dim}, INPUTS_NORMAL,
+                    171 + (uint64_t)head_dim, 0);
+}
+
+/* Each loop runs at least three times while everything that may change between its turns does:
+ * heads of two key/value heads with a padded head_dim, many chunks, slices and tiles, and their
+ * tails. */
+TEST(tiles, many_turns)
+{
+    check((struct size){1, 2, 2, 40, 40, 40}, INPUTS_NORMAL, 401, 0);
+    check((struct size){1, 4, 2, 70, 161, 40}, INPUTS_DESCENDING, 402, 0);
+    check_tiles((struct size){1, 2, 2, 300, 300, 40}, INPUTS_ASCENDING, 403, 0);
+    check_tiles((struct size){1, 1, 1, 300, 200, 100}, INPUTS_NORMAL, 404, 4);
+}
+
+TEST(tiles, heads_and_inputs)
+{
+    for (int kind = 0; kind < INPUT_KINDS; kind++) {
+        check_tiles((struct size){1, 2, 1, 41, 150, 64}, (enum input_kind)kind, 301, 0);
+        check_tiles((struct size){2, 1, 1, 70, 23, 80}, (enum input_kind)kind, 302, 4);
+        check_tiles((struct size){1, 1, 1, 50, 200, 128}, (enum input_kind)kind, 303, 0);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Through the C functions: what the command line cannot ask for */
+
+CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(flash_v1_kernels(), TENSOR_F32);
+          check_LSE_is_optional(other_tiles, TENSOR_F32))
+CALL_TEST(contract, no_keys, check_no_keys(flash_v1_kernels(), TENSOR_F32);
+          check_no_keys(other_tiles, TENSOR_F32))
+CALL_TEST(contract, any_scale, check_any_scale(flash_v1_kernels(), TENSOR_F32))
+CALL_TEST(contract, overflowing_scores, check_overflowing_scores(flash_v1_kernels());
+          check_overflowing_scores(other_tiles))
+CALL_TEST(contract, nan_scores,
+          check_nan_scores(flash_v1_kernels(), (struct size){1, 1, 1, 7, 300, 20});
+          check_nan_scores(other_tiles, (struct size){1, 1, 1, 7, 300, 20}))
+CALL_TEST(contract, very_small_scores, check_very_small_scores(flash_v1_kernels());
+          check_very_small_scores(other_tiles))
+CALL_TEST(contract, refused_scales, check_refused_scales(flash_v1_kernels()))
+CALL_TEST(contract, refused_calls, check_refused_calls(flash_v1_kernels(), TENSOR_F32))
+CALL_TEST(contract, refused_pointers,
+          check_refused_pointers(flash_v1_kernels(), (struct size){1, 2, 1, 9, 70, 16}))
+
+/* The scores of one head at 16384 are 1 GiB, and only standard needs them all; the others need a
+ * few floats per query. */
+TEST(contract, workspace)
+{
+    for (int seq = 1; seq <= 1 << 20; seq *= 2) {
+        const struct attention call = call_of((struct size){2, 3, 1, seq, 2 * seq, 64});
+        const size_t queries = (size_t)6 * seq;
+        cr_expect(flash_v1_kernels()->workspace(&call) == queries * 2 * seq * sizeof(float));
+        for (const struct attention_kernel *row = flash_v1_kernels() + 1; row->about.name; row++) {
+            const size_t bytes = row->workspace ? row->workspace(&call) : 0;
+            cr_expect(bytes <= queries * 12 + 4, "%s: %zu bytes for %zu queries", row->about.name,
+                      bytes, queries);
+        }
+    }
+    const struct attention head = call_of((struct size){1, 1, 1, 16384, 16384, 64});
+    cr_expect(flash_v1_kernels()->workspace(&head) == (size_t)1 << 30);
+    cr_expect(tiled()->workspace(&head) == (size_t)2 * 16384 * sizeof(float));
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* What the rows say that the kernels do */
+
+static const struct size counted[] = {
+    {1, 2, 1, 64, 64, 16},  {1, 1, 1, 50, 70, 33},  {2, 2, 1, 17, 130, 20}, {1, 1, 1, 3, 1, 1},
+    {1, 1, 1, 3, 129, 128}, {1, 1, 1, 20, 140, 64}, {1, 1, 1, 20, 70, 90},
+};
+enum { COUNTED = sizeof counted / sizeof *counted };
+
+TEST(counters, costs_of_other_tiles)
+{
+    check_costs(other_tiles, counted, COUNTED);
+}
+
+TEST(counters, costs_barriers_and_atomics)
+{
+    for (int i = 0; i < COUNTED; i++) {
+        const struct size size = counted[i];
+        const long long heads = size.batch * size.heads, rows = heads * size.seq_q;
+        const long long chunks = tiles(size.seq_kv, 32), Bc = size.head_dim > 64 ? 32 : 64;
+        const long long warps = size.head_dim <= 64 ? 6 : size.head_dim <= 96 ? 5 : 3;
+        const struct {
+            const char *name;
+            long long barriers, atomics; /* -1 atomics: as many as turns are asked for */
+        } expected[] = {
+            {"row_per_thread", 0, 0},
+            {"row_parallel", 0, 0},
+            {"key_parallel_ordered", 0, -1},
+            /* Each chunk of 32 keys has a maximum, a sum, and one atomic for each element of O. */
+            {"key_parallel_atomic", 0, rows * chunks * (2 + size.head_dim)},
+            {"key_parallel_block", rows, 0},
+            {"flash_v1", heads * tiles(size.seq_kv, 16) * (1 + 3 * tiles(size.seq_q, 16)), 0},
+            {"flash_v1_register_tile",
+             heads * tiles(size.seq_kv, 16) *
+                 (1 + 5 * tiles(size.seq_q, size.head_dim <= 64 ? 128 : 64)),
+             0},
+            {"flash_v1_wide_tile",
+             heads * tiles(size.seq_kv, Bc) *
+                 (1 + 5 * tiles(size.seq_q, 16 * (size.head_dim <= 32 ? 8 : warps))),
+             0},
+            {"flash_v1_warps", 2 * heads * tiles(size.seq_kv, Bc), 0},
+            {"flash_v1_ahead", 2 * heads * tiles(size.seq_kv, Bc), 0},
+            {"flash_v1_async", 3 * heads * tiles(size.seq_kv, size.head_dim % 4 ? Bc : 128), 0},
+        };
+        enum { EXPECTED = sizeof expected / sizeof *expected };
+        EACH_COUNTED (kernel, flash_v1_kernels()) {
+            const char *name = kernel->about.name;
+            struct counters counters;
+            int k = 0;
+            while (k < EXPECTED && strcmp(name, expected[k].name) != 0)
+                k++;
+            if (!count_of(flash_v1_kernels(), name, size, &counters) || k == EXPECTED)
+                continue;
+            cr_expect(expected[k].atomics < 0 ||
+                          counters.atomics == (unsigned long long)expected[k].atomics,
+                      "%s: %llu atomics, %lld expected", name, counters.atomics,
+                      expected[k].atomics);
+            cr_expect(counters.barriers == (unsigned long long)expected[k].barriers,
+                      "%s: %llu barriers, %lld expected", name, counters.barriers,
+                      expected[k].barriers);
+        }
+    }
+}
+
+/*
+ * These are the sectors and bank conflicts of whole tiles. Whole sectors are 1, a broadcast of a
+ * float to a warp is 1/4, and lanes in rows of their own are 8. A warp that stores one float of
+ * LSE, l or m takes a sector for it.
+ *
+ * A warp of row_per_thread loads K and V by broadcasts, and Q and O from 32 different rows. In
+ * standard's scores the lanes are 32 keys apart by d and share the query. The tiles of 08 to 11
+ * load O by rectangles, a float at a time; those of 12 to 14 load four at a time. In flash_v1's
+ * K_tile, K_tile[col · d + k], 16 lanes meet in one bank; elsewhere only the lanes that add up a
+ * row of S do.
+ */
+TEST(counters, traffic)
+{
+    static const struct traffic expected[] = {
+        {"standard", 2.359, 1.022, 0},
+        {"row_per_thread", 2.847, 7.999, 0},
+        {"row_parallel", 0, 1.108, 0},
+        {"key_parallel_ordered", 0.992, 1.313, 0},
+        {"key_parallel_atomic", 0.992, 1.103, 0},
+        {"key_parallel_block", 0, 1.108, 0},
+        {"flash_v1", 1.041, 1.086, 4.039},
+        {"flash_v1_register_tile", 2.315, 3.577, 0},
+        {"flash_v1_wide_tile", 1.990, 2.920, 1.018},
+        {"flash_v1_warps", 1.885, 2.995, 1.020},
+        {"flash_v1_ahead", 1.990, 2.995, 1.020},
+        {"flash_v1_large_tiles", 0, 1.067, 1.033},
+        {"flash_v1_base_2", 0, 1.067, 1.033},
+        {"flash_v1_async", 0, 1.134, 1.033},
+        {NULL, 0, 0, 0},
+    };
+    check_traffic(flash_v1_kernels(), (struct size){1, 1, 1, 128, 128, 64}, expected);
+}
+
+/* Kernels whose blocks grow with the queries times the keys can need more than a grid has. They
+ * must say so before they touch anything. */
+TEST(refusals, more_blocks_than_a_grid_has)
+{
+    static const char *const names[] = {"standard", "key_parallel_ordered", "key_parallel_atomic"};
+    const struct attention call = call_of((struct size){1, 1, 1, 1 << 20, 1 << 20, 1});
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct attention_kernel *row = (const struct attention_kernel *)ladder_find(
+            &attention_problem, flash_v1_kernels(), names[i]);
+        if (!ladder_runs(&row->about))
+            continue;
+        refusal_clear();
+        const cudaError_t status = row->launch(&call);
+        cr_expect(status == cudaErrorInvalidValue, "%s: %s", names[i], cudaGetErrorName(status));
+        cr_expect(strstr(refusal(), " blocks") != NULL, "%s: '%s'", names[i], refusal());
+    }
+}
+
+/* On an sm_75 a block has 64 KB of shared memory: tiles are smaller, warps fewer, and one kernel
+ * refuses. A GPU has only its own limit. */
+CONDITIONAL_TEST(launches, least_shared_memory, ladder_architecture(75))
+{
+    check((struct size){1, 2, 1, 9, 70, 30}, INPUTS_NORMAL, 101, 0);
+    check((struct size){1, 2, 1, 9, 70, 64}, INPUTS_NORMAL, 102, 0);
+    check((struct size){1, 2, 1, 9, 40, 90}, INPUTS_NORMAL, 103, 0);
+    check((struct size){1, 2, 1, 9, 40, 128}, INPUTS_NORMAL, 104, 0);
+    expect_skipped(flash_v1_kernels(), "flash_v1_wide_tile", (struct size){1, 1, 1, 9, 40, 128},
+                   "66560 bytes of shared");
+}
+
+/* One head_dim stands for each of the tiles that the kernels choose between. The second case is the
+ * first with other heads. */
+TEST(launches, errors_and_streams)
+{
+    static const struct size cases[] = {{1, 2, 1, 17, 35, 64},
+                                        {1, 2, 2, 17, 35, 64},
+                                        {1, 2, 2, 9, 35, 30},
+                                        {1, 1, 1, 17, 20, 128},
+                                        {2, 1, 1, 5, 35, 90}};
+    check_launches(flash_v1_kernels(), cases, sizeof cases / sizeof *cases);
+    check_many_launches(flash_v1_kernels(), (struct size){1, 1, 1, 1, 2, 4});
+}

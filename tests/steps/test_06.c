@@ -1,0 +1,751 @@
+/* Step 06: FlashAttention-2 in half precision, causal or not, from CUDA cores to Hopper. */
+#include "harness/ladder.h"
+#include "06_causal_half/06_step.h"
+#include "attention_numbers.h"
+#include "half_cases.h"
+
+static const struct attention_kernel *causal_half_kernels(void)
+{
+    return step_rows(&step_06, &attention_problem);
+}
+
+static void check(struct size size, bool causal, enum input_kind kind, uint64_t seed)
+{
+    check_sizes(causal_half_kernels(), in_half(size, causal), kind, seed, 0);
+}
+
+static bool count(const char *name, struct size size, bool causal, struct counters *counters)
+{
+    return count_of(causal_half_kernels(), name, in_half(size, causal), counters);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Every rung takes every shape. Br is 64, 128 or 192 and Bc 32, 48, 64 or 128. */
+
+CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, causal_half_kernels(), "06"))
+
+TEST(shapes, sequences_full)
+{
+    static const int seq[] = {1, 31, 32, 33, 63, 65, 100, 127, 129};
+    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
+        check((struct size){1, 1, 1, seq[i], seq[i], i % 4 == 3 ? 128 : 64}, false, INPUTS_NORMAL,
+              3 + i);
+}
+
+/* The first query sees one key, the last sees all, and the diagonal cuts tiles in every way. */
+TEST(shapes, sequences_causal)
+{
+    static const int seq[] = {1, 2, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129};
+    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
+        check((struct size){1, 1, 1, seq[i], seq[i], i % 4 == 1 ? 128 : 64}, true, INPUTS_NORMAL,
+              31 + i);
+}
+
+/* Every rung has at least two full tiles and a tail, both ways. */
+TEST(shapes, tiles_and_tails_head_dim_64)
+{
+    check((struct size){1, 1, 1, 389, 261, 64}, true, INPUTS_NORMAL, 61);
+    check((struct size){1, 1, 1, 261, 389, 64}, true, INPUTS_NORMAL, 62);
+    check((struct size){1, 1, 1, 385, 300, 64}, false, INPUTS_NORMAL, 63);
+}
+
+TEST(shapes, tiles_and_tails_head_dim_128)
+{
+    check((struct size){1, 1, 1, 261, 261, 128}, true, INPUTS_NORMAL, 64);
+    check((struct size){1, 1, 1, 257, 270, 128}, false, INPUTS_NORMAL, 65);
+}
+
+/* Every rung takes multiples of 8, and pads them to 64 or 128. */
+TEST(shapes, head_dims)
+{
+    static const int head_dim[] = {8, 16, 40, 56, 64, 72, 96, 120, 128};
+    for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++)
+        check((struct size){1, 1, 1, 21, 70, head_dim[i]}, i % 2 == 0, INPUTS_NORMAL, 71 + i);
+}
+
+TEST(shapes, head_dims_of_half_alone)
+{
+    const struct attention_kernel half_alone[] = {causal_half_kernels()[0], {.about.name = NULL}};
+    static const int head_dim[] = {1, 2, 3, 4, 7, 9, 31, 33, 63, 65, 95, 97, 100, 127};
+    for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++) {
+        check_sizes(half_alone, in_half((struct size){1, 2, 1, 21, 70, head_dim[i]}, i % 2 == 0),
+                    INPUTS_NORMAL, 91 + i, i % 3 * 4);
+    }
+}
+
+/* With fewer queries than keys the first query sees seq_kv - seq_q + 1 of them, as for a new token
+ * or a chunk of a prompt. */
+TEST(shapes, fewer_queries_than_keys)
+{
+    static const int seq[][2] = {{1, 300}, {2, 65}, {5, 129}, {64, 127}, {65, 66}, {100, 293}};
+    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
+        check((struct size){1, i < 2 ? 2 : 1, 1, seq[i][0], seq[i][1], i == 3 ? 128 : 64}, true,
+              INPUTS_NORMAL, 111 + i);
+}
+
+/* Three blocks of keys have a mask. That takes the last rung's tiles of 192 queries, which it has
+ * from 513 keys on. */
+TEST(shapes, masks_in_three_blocks)
+{
+    check_sizes((const struct attention_kernel *)ladder_find(&attention_problem,
+                                                             causal_half_kernels(), "across_tiles"),
+                in_half((struct size){1, 1, 1, 131, 513, 64}, true), INPUTS_NORMAL, 118, 0);
+}
+
+/* With more queries than keys the first seq_q - seq_kv queries see none. In {300, 1} these are
+ * whole tiles. */
+TEST(shapes, queries_that_see_no_key)
+{
+    static const int seq[][2] = {{2, 1}, {33, 32}, {65, 1}, {129, 64}, {300, 1}, {293, 100}};
+    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
+        check((struct size){1, i < 2 ? 2 : 1, 1, seq[i][0], seq[i][1], i == 3 ? 128 : 64}, true,
+              INPUTS_NORMAL, 121 + i);
+}
+
+/* kv_heads is 1, 2 and heads. */
+TEST(shapes, batches_and_heads)
+{
+    static const int heads[][3] = {{2, 2, 1}, {1, 2, 2}, {3, 1, 1}, {1, 6, 3}};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        check((struct size){heads[i][0], heads[i][1], heads[i][2], 37, 45, 64}, i % 2 == 0,
+              INPUTS_NORMAL, 131 + i);
+}
+
+TEST(shapes, inputs)
+{
+    for (int kind = 0; kind < INPUT_KINDS; kind++) {
+        check((struct size){1, 1, 1, 67, 131, 64}, true, (enum input_kind)kind, 141);
+        if (kind != INPUTS_UNIFORM && kind != INPUTS_CONSTANT) /* both are as smooth as NORMAL */
+            check((struct size){1, 1, 1, 19, 70, 128}, false, (enum input_kind)kind, 142);
+    }
+}
+
+CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(causal_half_kernels(), TENSOR_F16))
+CALL_TEST(shapes, past_2_to_the_31_elements,
+          check_past_2_to_the_31_elements(causal_half_kernels(), TENSOR_F16))
+
+TEST(shapes, nothing_to_see_and_nothing_to_do)
+{
+    for (int causal = 0; causal < 2; causal++) {
+        check((struct size){1, 0, 0, 5, 5, 16}, causal, INPUTS_NORMAL, 151);
+        check((struct size){0, 2, 1, 5, 5, 16}, causal, INPUTS_NORMAL, 152);
+        check((struct size){1, 1, 1, 0, 0, 16}, causal, INPUTS_NORMAL, 153);
+        check((struct size){1, 2, 1, 3, 0, 16}, causal, INPUTS_NORMAL, 154);
+    }
+}
+
+static int multiprocessors_here(void)
+{
+    int count;
+    cr_assert(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0) == cudaSuccess);
+    return count;
+}
+
+/* Checks the rungs whose blocks stay for more than one tile. */
+static void check_persistent(struct size size, bool causal, uint64_t seed)
+{
+    const void *persistent =
+        ladder_find(&attention_problem, causal_half_kernels(), "persistent_blocks");
+    check_sizes(persistent, in_half(size, causal), INPUTS_NORMAL, seed, 0);
+}
+
+/* There are more tiles than resident blocks, so the rung that draws its tiles draws some. */
+TEST(shapes, more_tiles_than_multiprocessors)
+{
+    const int multiprocessors = multiprocessors_here();
+    check_persistent((struct size){1, multiprocessors + 3, 1, 3, 9, 64}, true, 161);
+    check_persistent((struct size){1, multiprocessors + 1, 1, 3, 9, 128}, false, 162);
+}
+
+/* A block takes several tiles, and kv head, mask and rows change from one to the next. */
+TEST(shapes, tiles_that_change)
+{
+    const int multiprocessors = multiprocessors_here();
+    const long long heads = 2 * multiprocessors + 2;
+    check_persistent((struct size){1, heads, heads, 3, 9, 64}, false, 163);
+    check_persistent((struct size){1, heads, heads / 2, 3, 200, 72}, true, 164);
+    check_persistent((struct size){1, multiprocessors + 1, multiprocessors + 1, 200, 200, 64}, true,
+                     165);
+}
+
+/* multicast and lazy_rescale share loads in pairs of blocks for full attention with more than 512
+ * keys, a head_dim above 64 and an even number of tiles of 128 queries. There the rungs after them
+ * run lazy_rescale. */
+static const struct attention_kernel *pairs(void)
+{
+    static struct attention_kernel table[3];
+    memcpy(table, ladder_find(&attention_problem, causal_half_kernels(), "multicast"),
+           2 * sizeof *table);
+    return table;
+}
+
+/* Later rungs also have pairs for causal attention with more than 1024 keys. */
+static const struct attention_kernel *causal_pairs(void)
+{
+    return (const struct attention_kernel *)ladder_find(&attention_problem, causal_half_kernels(),
+                                                        "drawn_pairs");
+}
+
+static void check_each(const struct attention_kernel *table, const struct size *sizes, size_t count,
+                       uint64_t seed)
+{
+    for (size_t i = 0; i < count; i++)
+        check_sizes(table, sizes[i], INPUTS_NORMAL, seed + i, 0);
+}
+
+/* Checks each kind of input, with the two types in turn. */
+static void check_each_kind(const struct attention_kernel *table, struct size size, uint64_t seed)
+{
+    for (int kind = 0; kind < INPUT_KINDS; kind++) {
+        size.type = kind % 2 == 0 ? TENSOR_F16 : TENSOR_BF16;
+        check_sizes(table, size, (enum input_kind)kind, seed, 0);
+    }
+}
+
+/* Tiles are whole, or the first one lacks rows. The last block of keys is whole, or ends in its
+ * first or its second half. The last five sizes are just outside those that have pairs. */
+TEST(shapes, pairs)
+{
+    static const struct size sizes[] = {
+        {1, 1, 1, 256, 640, 128, false, TENSOR_F16}, {1, 2, 1, 130, 513, 72, false, TENSOR_BF16},
+        {2, 2, 2, 200, 600, 104, false, TENSOR_F16}, {1, 4, 2, 129, 700, 80, false, TENSOR_BF16},
+        {1, 1, 1, 512, 577, 128, false, TENSOR_F16}, {1, 1, 1, 129, 515, 96, false, TENSOR_BF16},
+        {1, 1, 1, 130, 512, 72, false, TENSOR_F16},  {1, 1, 1, 128, 513, 72, false, TENSOR_F16},
+        {1, 1, 1, 257, 513, 72, false, TENSOR_BF16}, {1, 1, 1, 130, 513, 64, false, TENSOR_F16},
+        {1, 1, 1, 130, 513, 72, true, TENSOR_F16},
+    };
+    check_each(pairs(), sizes, sizeof sizes / sizeof *sizes, 211);
+}
+
+CALL_TEST(shapes, pairs_and_inputs,
+          check_each_kind(pairs(), (struct size){1, 1, 1, 130, 1040, 72, false}, 231))
+
+/* The inputs have NaN, and scores below what half can hold. */
+TEST(shapes, pairs_and_numbers)
+{
+    const struct size full = {1, 1, 1, 130, 530, 72, false, TENSOR_F16},
+                      causal = {1, 1, 1, 130, 1100, 72, true, TENSOR_F16};
+    const struct scores above = {"scale 1000", 1000.0f, 1.0, -20.0, -30.0, 1};
+    check_nan_scores(pairs(), full);
+    check_nan_scores(causal_pairs(), causal);
+    expect_scores(pairs(), full, above, 2.0, -20000.0);
+    expect_scores(causal_pairs(), causal, above, 2.0, -20000.0);
+}
+
+/* Each pair takes three tiles, and some take four, of other heads and kv heads. */
+TEST(shapes, pairs_that_change)
+{
+    const long long heads = 2 * (3 * (multiprocessors_here() / 2) / 2 + 1);
+    check_sizes(pairs(), in_half((struct size){1, heads, heads / 2, 129, 520, 72}, false),
+                INPUTS_NORMAL, 241, 0);
+    check_sizes(pairs(), in_half((struct size){1, heads / 2, heads / 2, 500, 520, 72}, false),
+                INPUTS_OUTLIERS, 242, 0);
+}
+
+/* These are the three tests above for causal pairs. Half of the rows of a pair's tile may see one
+ * block of keys fewer, or two; some rows may see none, or not exist. */
+TEST(shapes, causal_pairs)
+{
+    static const struct size sizes[] = {
+        {1, 1, 1, 256, 1152, 128, true, TENSOR_F16},  {1, 1, 1, 130, 1025, 72, true, TENSOR_BF16},
+        {1, 1, 1, 256, 1030, 72, true, TENSOR_F16},   {1, 2, 2, 200, 1100, 104, true, TENSOR_BF16},
+        {1, 1, 1, 1180, 1030, 72, true, TENSOR_BF16}, {1, 1, 1, 129, 1024, 72, true, TENSOR_F16},
+        {1, 1, 1, 128, 1025, 72, true, TENSOR_F16},   {1, 1, 1, 130, 1025, 64, true, TENSOR_F16},
+        {1, 1, 1, 256, 2176, 128, true, TENSOR_BF16},
+    };
+    check_each(causal_pairs(), sizes, sizeof sizes / sizeof *sizes, 251);
+}
+
+CALL_TEST(shapes, causal_pairs_and_inputs,
+          check_each_kind(causal_pairs(), (struct size){1, 1, 1, 140, 1030, 72, true}, 261))
+
+TEST(shapes, causal_pairs_that_change)
+{
+    const long long heads = 2 * (3 * (multiprocessors_here() / 2) / 2 + 1);
+    /* With outliers a row's greatest score may be among the first keys that are processed. Then O
+     * shows anything left from another tile. */
+    check_sizes(causal_pairs(), in_half((struct size){1, heads, heads / 2, 256, 1152, 72}, true),
+                INPUTS_OUTLIERS, 271, 0);
+}
+
+static const struct attention_kernel *skipping(void)
+{
+    return (const struct attention_kernel *)ladder_find(&attention_problem, causal_half_kernels(),
+                                                        "skipping");
+}
+
+/* One or two warpgroups of the first tile have no rows, with several blocks of keys. With a mask,
+ * one or two see a block fewer than the last one. */
+TEST(shapes, skipping)
+{
+    static const struct size sizes[] = {
+        {1, 1, 1, 64, 900, 64, true, TENSOR_F16},   {1, 1, 1, 64, 900, 64, false, TENSOR_BF16},
+        {1, 1, 1, 128, 640, 40, false, TENSOR_F16}, {1, 2, 1, 300, 700, 48, true, TENSOR_BF16},
+        {1, 1, 1, 500, 513, 64, true, TENSOR_F16},  {1, 1, 1, 130, 512, 64, true, TENSOR_F16},
+        {1, 1, 1, 700, 520, 64, true, TENSOR_F16},  {1, 1, 1, 192, 640, 64, true, TENSOR_F16},
+    };
+    check_each(skipping(), sizes, sizeof sizes / sizeof *sizes, 311);
+}
+
+/* Blocks take several tiles, in some of which a warpgroup has no rows. */
+TEST(shapes, skipping_tiles_that_change)
+{
+    const long long heads = 2 * multiprocessors_here() + 2;
+    check_sizes(skipping(), in_half((struct size){1, heads, heads / 2, 60, 520, 64}, false),
+                INPUTS_OUTLIERS, 321, 0);
+    check_sizes(skipping(), in_half((struct size){1, heads, heads / 2, 250, 520, 64}, true),
+                INPUTS_OUTLIERS, 322, 0);
+}
+
+/* In every rung each stage of K and V is filled at least three times. */
+TEST(shapes, rings_that_wrap)
+{
+    check((struct size){1, 1, 1, 64, 1030, 64}, false, INPUTS_NORMAL, 166);
+    check((struct size){1, 1, 1, 64, 650, 128}, true, INPUTS_NORMAL, 167);
+}
+
+/* head_dim is padded, and there are several kv heads: what lies past the last feature must not be
+ * read from the next head. */
+TEST(shapes, padded_heads)
+{
+    check((struct size){1, 2, 2, 40, 40, 40}, false, INPUTS_NORMAL, 168);
+    check((struct size){2, 2, 2, 70, 70, 104}, true, INPUTS_NORMAL, 169);
+}
+
+/* Causal heads are taken in groups whose K and V have 8 MB (rows of 512 keys): here a group of 32
+ * and one of 1, with two tiles each. One rung stands for all that share tile_order.cuh. */
+TEST(shapes, heads_in_groups)
+{
+    const struct kernel *kernel = ladder_find(&attention_problem, causal_half_kernels(), "wgmma");
+    if (strcmp(backend_name(), "check") == 0) {
+        fprintf(stderr, "too large to watch every access: heads in groups\n");
+        return;
+    }
+    if (!ladder_runs(kernel))
+        return;
+    struct trial trial =
+        half_trial((struct size){1, 33, 33, 129, 512, 128}, true, INPUTS_NORMAL, 171);
+    const struct verdict verdict = trial_run(&trial, kernel);
+    cr_expect(verdict.status == VERDICT_PASS || verdict.status == VERDICT_SKIPPED, "wgmma: %s",
+              verdict.reason);
+    trial_destroy(&trial);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* What can be said without a tolerance */
+
+/* Counts how many halves two are apart: 0 for the same (and for the two zeros), 1 for
+ * neighbours. */
+static int halves_apart(uint16_t a, uint16_t b)
+{
+    const int place_a = a >> 15 ? -(a & 0x7fff) : a;
+    const int place_b = b >> 15 ? -(b & 0x7fff) : b;
+    return abs(place_a - place_b);
+}
+
+/* Where a query sees one key, O must be that key's value, to the bit. */
+TEST(exact, first_row_is_the_first_value)
+{
+    struct trial trial = half_trial((struct size){1, 2, 2, 70, 70, 64}, true, INPUTS_NORMAL, 5);
+    EACH_KERNEL (kernel, causal_half_kernels()) {
+        cr_assert(trial_run(&trial, &kernel->about).status == VERDICT_PASS);
+        const uint16_t *O = trial.host[O_AT], *V = trial.host[V_AT];
+        for (size_t head = 0; head < 2; head++)
+            for (size_t c = 0; c < 64; c++)
+                cr_expect(halves_apart(O[head * 70 * 64 + c], V[head * 70 * 64 + c]) == 0,
+                          "%s: head %zu, O[0][%zu] is not V[0][%zu]", kernel->about.name, head, c,
+                          c);
+    }
+    trial_destroy(&trial);
+}
+
+/* Finds how far the outputs of two trials are apart, at most, from row first_row of each head
+ * on. */
+static void largest_differences(const struct trial *masked, const struct trial *full,
+                                size_t first_row, int *apart, float *LSE_apart)
+{
+    const uint16_t *O = masked->host[O_AT], *O_full = full->host[O_AT];
+    const float *LSE = masked->host[LSE_AT], *LSE_full = full->host[LSE_AT];
+    const size_t rows = masked->tensors[O_AT].rows, cols = masked->tensors[O_AT].cols;
+    const size_t seq_q = (size_t)masked->sizes[ATTENTION_SEQ_Q];
+    *apart = 0;
+    *LSE_apart = 0.0f;
+    for (size_t row = 0; row < rows; row++) {
+        if (row % seq_q < first_row)
+            continue;
+        *LSE_apart = fmaxf(*LSE_apart, fabsf(LSE[row] - LSE_full[row]));
+        for (size_t c = 0; c < cols; c++) {
+            const int difference = halves_apart(O[row * cols + c], O_full[row * cols + c]);
+            *apart = difference > *apart ? difference : *apart;
+        }
+    }
+}
+
+/* Aligned to the bottom right, the mask hides nothing from the last query. The outputs may differ
+ * by one neighbouring half, because the same sums are compiled twice. V is positive here, so
+ * nothing cancels. */
+TEST(exact, a_mask_that_hides_nothing)
+{
+    static const struct size size[] = {
+        {1, 2, 1, 1, 300, 64}, {1, 1, 1, 70, 70, 64}, {1, 1, 1, 33, 200, 128}};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+        struct trial masked = half_trial(size[i], true, INPUTS_UNIFORM, 9);
+        struct trial full = half_trial(size[i], false, INPUTS_UNIFORM, 9);
+        EACH_KERNEL (kernel, causal_half_kernels()) {
+            const char *name = kernel->about.name;
+            int apart;
+            float LSE_apart;
+            cr_assert(trial_run(&masked, &kernel->about).status == VERDICT_PASS);
+            cr_assert(trial_run(&full, &kernel->about).status == VERDICT_PASS);
+            largest_differences(&masked, &full, (size_t)size[i].seq_q - 1, &apart, &LSE_apart);
+            cr_expect(apart <= 1 && LSE_apart < 1e-5f,
+                      "%s: last query, case %zu: %d halves, LSE %g", name, i, apart,
+                      (double)LSE_apart);
+            largest_differences(&masked, &full, 0, &apart, &LSE_apart);
+            cr_expect(size[i].seq_q == 1 || apart > 1,
+                      "%s: case %zu: the mask changes nothing at all", name, i);
+        }
+        trial_destroy(&masked);
+        trial_destroy(&full);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* The rungs from mma on take bfloat16 as well */
+
+static const struct attention_kernel *first_of_two_types(void)
+{
+    const struct attention_kernel *kernel = causal_half_kernels();
+    while (!(kernel->types & 1 << TENSOR_BF16))
+        kernel++;
+    return kernel;
+}
+
+static void check_bfloat16(struct size size, enum input_kind kind, uint64_t seed)
+{
+    size.type = TENSOR_BF16;
+    check_sizes(first_of_two_types(), size, kind, seed, 0);
+}
+
+TEST(bfloat16, shapes)
+{
+    static const struct size size[] = {
+        {1, 1, 1, 1, 1, 64, false},     {1, 2, 1, 33, 65, 8, true},
+        {1, 1, 1, 70, 140, 72, false},  {2, 2, 1, 37, 45, 40, true},
+        {1, 1, 1, 200, 7, 64, true},    {1, 1, 1, 5, 300, 128, false},
+        {1, 1, 1, 200, 261, 64, true},  {1, 1, 1, 65, 261, 64, false},
+        {1, 1, 1, 129, 131, 120, true},
+    };
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        check_bfloat16(size[i], INPUTS_NORMAL, 181 + i);
+}
+
+TEST(bfloat16, inputs)
+{
+    for (int kind = 0; kind < INPUT_KINDS; kind++)
+        check_bfloat16((struct size){1, 1, 1, 67, 131, 64, true}, (enum input_kind)kind, 191);
+}
+
+TEST(bfloat16, contract)
+{
+    check_LSE_is_optional(first_of_two_types(), TENSOR_BF16);
+    check_no_keys(first_of_two_types(), TENSOR_BF16);
+    const struct size size = {1, 2, 1, 9, 70, 16, false, TENSOR_BF16};
+    check_refused_pointers(first_of_two_types(), size);
+
+    /* half and wmma take only halves. */
+    struct trial trial = trial_with(size, INPUTS_NORMAL, 5);
+    const struct attention call = call_on(&trial);
+    const struct attention_kernel halves[] = {
+        causal_half_kernels()[0], causal_half_kernels()[1], {.about.name = NULL}};
+    expect_refused(halves, &call, "type is bf16; this kernel does not take it");
+    trial_destroy(&trial);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Through the C functions: what the command line cannot ask for */
+
+CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(causal_half_kernels(), TENSOR_F16))
+CALL_TEST(contract, no_keys, check_no_keys(causal_half_kernels(), TENSOR_F16))
+
+TEST(contract, refused_calls)
+{
+    const struct attention_kernel halves[] = {
+        causal_half_kernels()[0], causal_half_kernels()[1], {.about.name = NULL}};
+    check_refused_calls(halves, TENSOR_F16);
+
+    /* The kernels multiply the scale by log2 e. */
+    struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
+    struct attention call = call_on(&trial);
+    call.scale = 3e38f;
+    expect_refused(causal_half_kernels(), &call, "scale is 3e+38");
+    call = call_on(&trial), call.type = TENSOR_F32;
+    expect_refused(causal_half_kernels(), &call, "type is f32");
+    trial_destroy(&trial);
+}
+
+CALL_TEST(contract, refused_pointers,
+          check_refused_pointers(causal_half_kernels(),
+                                 in_half((struct size){1, 2, 1, 9, 70, 16}, false)))
+
+/* All kernels but `half` copy 16 bytes at a time. */
+TEST(contract, refused_head_dims)
+{
+    static const int head_dim[] = {1, 4, 12, 63, 65, 100, 127};
+    EACH_KERNEL (kernel, causal_half_kernels() + 1) {
+        for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++) {
+            const long long *const sizes =
+                SIZES(in_half(((struct size){1, 1, 1, 5, 7, head_dim[i]}), true));
+            char words[80];
+            snprintf(words, sizeof words,
+                     "head_dim is %d; this kernel takes multiples of 8 up to 128", head_dim[i]);
+            ladder_refuses(&attention_problem, causal_half_kernels(), kernel->about.name, sizes,
+                           words);
+        }
+    }
+}
+
+/* Most rungs refuse scales that are not positive, because they take the maximum of the unscaled
+ * scores. */
+TEST(contract, refused_scales)
+{
+    struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
+    struct attention call = call_on(&trial);
+    call.scale = 0.0f;
+    expect_refused(causal_half_kernels() + 1, &call,
+                   "scale is 0; this kernel takes positive scales");
+    call.scale = -0.5f;
+    expect_refused(causal_half_kernels() + 1, &call, "scale is -0.5");
+    trial_destroy(&trial);
+}
+
+TEST(contract, refused_alignment)
+{
+    struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
+    const struct attention good = call_on(&trial);
+    for (int t = Q_AT; t <= O_AT; t++) {
+        char words[80];
+        const struct attention call = with_array(good, t, (char *)trial.device[t].data + 8);
+        snprintf(words, sizeof words, "%s is %p; it must be aligned to 16 bytes",
+                 trial.tensors[t].name, (void *)((char *)trial.device[t].data + 8));
+        expect_refused(causal_half_kernels() + 1, &call, words);
+    }
+    trial_destroy(&trial);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Launchers: one case for each head_dim, mask and type, and for each side of 512 keys; the second
+ * is the first with other heads */
+
+TEST(launches, errors_and_streams)
+{
+    static const struct size cases[] = {{1, 2, 1, 9, 20, 64, false, TENSOR_F16},
+                                        {1, 2, 2, 9, 20, 64, false, TENSOR_F16},
+                                        {1, 1, 1, 9, 20, 128, true, TENSOR_F16},
+                                        {1, 1, 1, 3, 530, 64, true, TENSOR_F16}};
+    check_launches(causal_half_kernels(), cases, sizeof cases / sizeof *cases);
+}
+
+TEST(launches, errors_and_streams_in_bfloat16)
+{
+    static const struct size cases[] = {{1, 2, 2, 9, 20, 128, false, TENSOR_BF16},
+                                        {1, 1, 1, 9, 20, 64, true, TENSOR_BF16}};
+    check_launches(first_of_two_types(), cases, sizeof cases / sizeof *cases);
+}
+
+TEST(launches, many)
+{
+    check_many_launches(causal_half_kernels(), in_half((struct size){1, 1, 1, 1, 2, 8}, true));
+}
+
+TEST(launches, errors_and_streams_of_pairs)
+{
+    static const struct size cases[] = {{1, 1, 1, 130, 520, 72, false, TENSOR_F16},
+                                        {1, 1, 1, 130, 520, 72, false, TENSOR_BF16}};
+    static const struct size causal_cases[] = {{1, 1, 1, 130, 1030, 72, true, TENSOR_F16},
+                                               {1, 1, 1, 130, 1030, 72, true, TENSOR_BF16}};
+    check_launches(pairs(), cases, sizeof cases / sizeof *cases);
+    check_launches(causal_pairs(), causal_cases, sizeof causal_cases / sizeof *causal_cases);
+}
+
+/* Only `half` takes arrays that are aligned just to their elements. */
+TEST(shapes, one_misaligned)
+{
+    const struct attention_kernel half_alone[] = {causal_half_kernels()[0], {.about.name = NULL}};
+    check_one_off(half_alone, in_half((struct size){1, 2, 1, 18, 70, 64}, true));
+    check_one_off(half_alone, in_half((struct size){1, 1, 1, 9, 34, 128}, false));
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Devices that are too old, or too new: on a GPU there is only the one */
+
+static void expect_skips(int architecture)
+{
+    if (!ladder_architecture(architecture))
+        return;
+    struct trial trial = half_trial((struct size){1, 1, 1, 9, 17, 16}, true, INPUTS_NORMAL, 1);
+    EACH_ROW_THAT (ladder_wants, kernel, causal_half_kernels()) {
+        const char *name = kernel->about.name, *needs = kernel->about.architecture;
+        const int first = needs ? atoi(needs + strlen("sm_")) : 0;
+        const bool alone = needs && strchr(needs, 'a') != NULL;
+        const bool runs = alone ? architecture == first : architecture >= first;
+        const struct verdict verdict = trial_run(&trial, &kernel->about);
+        cr_expect(verdict.status == (runs ? VERDICT_PASS : VERDICT_SKIPPED),
+                  "%s on sm_%d: status %d, %s", name, architecture, (int)verdict.status,
+                  verdict.reason);
+        char words[64];
+        snprintf(words, sizeof words, "(this device is sm_%d)", architecture);
+        cr_expect(runs || (strstr(verdict.reason, needs) && strstr(verdict.reason, words)),
+                  "%s on sm_%d: '%s'", name, architecture, verdict.reason);
+    }
+    trial_destroy(&trial);
+}
+
+CALL_TEST(architecture, volta, expect_skips(70))
+CALL_TEST(architecture, turing, expect_skips(75))
+CALL_TEST(architecture, ada, expect_skips(89))
+CALL_TEST(architecture, blackwell, expect_skips(100))
+
+/* An sm_86, where a block has 99 KB of shared memory: each rung fits. */
+CONDITIONAL_TEST(architecture, less_shared_memory, ladder_architecture(86))
+{
+    check((struct size){1, 1, 1, 9, 70, 64}, true, INPUTS_NORMAL, 201);
+    check((struct size){1, 1, 1, 9, 70, 128}, true, INPUTS_NORMAL, 202);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* What the lesson says about traffic */
+
+/* These are sizes without pairs; the next test counts pairs. */
+TEST(counters, costs)
+{
+    static const struct size counted[] = {
+        {1, 1, 1, 64, 64, 16, false, TENSOR_F16},    {1, 1, 1, 192, 256, 64, true, TENSOR_F16},
+        {1, 1, 1, 128, 128, 128, false, TENSOR_F16}, {1, 2, 1, 33, 45, 40, true, TENSOR_F16},
+        {1, 1, 1, 300, 7, 72, true, TENSOR_F16},     {1, 1, 1, 3, 300, 64, true, TENSOR_F16},
+        {1, 1, 1, 200, 140, 64, true, TENSOR_F16},   {1, 2, 1, 33, 0, 72, false, TENSOR_F16},
+    };
+    check_costs(causal_half_kernels(), counted, sizeof counted / sizeof *counted);
+    static const struct size of_causal_pairs = {1, 1, 1, 512, 1030, 128, true, TENSOR_BF16};
+    check_costs(causal_pairs(), &of_causal_pairs, 1);
+}
+
+/* Each kernel must make this many atomics, and do what its row says. */
+static void expect_atomics(const struct attention_kernel *table, struct size size,
+                           unsigned long long atomics)
+{
+    EACH_COUNTED (kernel, table) {
+        struct counters counters;
+        if (count_of(table, kernel->about.name, size, &counters))
+            cr_expect(counters.atomics == atomics, "%s: %llu atomics", kernel->about.name,
+                      counters.atomics);
+    }
+}
+
+/* The producers of `persistent_blocks` and `across_tiles` draw each tile once, beyond each block's
+ * first. Full pairs are dealt out, and a causal pair makes one draw for both blocks. */
+TEST(counters, atomics)
+{
+    const struct size size = {1, 2, 1, 193, 32, 64};
+    EACH_COUNTED (kernel, causal_half_kernels()) {
+        struct counters counters;
+        if (!count(kernel->about.name, size, false, &counters))
+            continue;
+        const bool draws = kernel->workspace != NULL;
+        cr_expect(counters.atomics == (unsigned long long)(draws ? 2 * tiles(193, 192) : 0),
+                  "%s: %llu atomics", kernel->about.name, counters.atomics);
+    }
+    expect_atomics(pairs(), in_half((struct size){1, 2, 1, 200, 600, 72}, false), 0);
+    expect_atomics(causal_pairs(), in_half((struct size){1, 2, 1, 200, 1030, 72}, true), 2);
+}
+
+/* With a square mask and T tiles of Br queries, T (T + 1) / 2 of T² squares of Br x Br are loaded:
+ * (T + 1) / 2T of the keys. The rows' formulas say so, and the tests above compare them with the
+ * counts. */
+TEST(counters, causal_is_half_the_work)
+{
+    EACH_KERNEL (kernel, causal_half_kernels()) {
+        for (long long T = 1; T <= 4; T++) {
+            const long long seq = T * kernel->Br[1], d = 72, query_bytes = 2 * seq * d;
+            struct size size = {1, 1, 1, seq, seq, d, false, TENSOR_F16};
+            struct attention call = call_of(size);
+            const long long full = kernel->cost(kernel, &call).bytes_read - query_bytes;
+            call.causal = true;
+            const long long causal = kernel->cost(kernel, &call).bytes_read - query_bytes;
+            cr_expect(full == 2 * 2 * T * seq * d && 2 * T * causal == (T + 1) * full,
+                      "%s, %lld tiles: %lld bytes of keys, with a mask %lld", kernel->about.name, T,
+                      full, causal);
+        }
+    }
+}
+
+/* With padding or swizzle no access waits for a bank. wmma is left out, because the order of its
+ * fragments is not documented. */
+TEST(counters, no_bank_conflicts)
+{
+    static const int head_dim[] = {64, 128};
+    EACH_COUNTED (kernel, causal_half_kernels()) {
+        const char *name = kernel->about.name;
+        for (int i = 0; i < 2; i++) {
+            struct counters counters;
+            if (strcmp(name, "wmma") == 0 ||
+                !count(name, (struct size){1, 1, 1, 70, 70, head_dim[i]}, true, &counters))
+                continue;
+            cr_expect(counters.shared_wavefronts == counters.shared_wavefronts_ideal,
+                      "%s, head_dim %d: %llu wavefronts, ideally %llu", name, head_dim[i],
+                      counters.shared_wavefronts, counters.shared_wavefronts_ideal);
+        }
+    }
+}
+
+/* The whole block has two barriers a tile, then one, then only the one at the start. */
+TEST(counters, barriers)
+{
+    static const struct {
+        const char *name;
+        int fixed, per_tile;
+    } expected[] = {{"half", 0, 2},      {"wmma", 0, 2},         {"mma", 1, 2},
+                    {"mma_async", 1, 1}, {"mma_swizzled", 0, 1}, {"mma_ordered", 1, 1},
+                    {"mma_tma", 2, 1},   {"wgmma", 1, 1}};
+    const struct size size = {1, 1, 1, 64, 256, 64};
+    EACH_EXPECTED (&attention_problem, causal_half_kernels(), row, expected) {
+        struct counters counters;
+        if (!count(row->name, size, false, &counters))
+            continue;
+        const struct attention_kernel *kernel = (const struct attention_kernel *)ladder_find(
+            &attention_problem, causal_half_kernels(), row->name);
+        const long long barriers = row->fixed + row->per_tile * tiles(256, kernel->Bc[0]);
+        cr_expect(counters.barriers == (unsigned long long)barriers,
+                  "%s: %llu barriers, %lld expected", row->name, counters.barriers, barriers);
+    }
+}
+
+/*
+ * Tiles are whole and sectors too: no load fetches bytes that no lane asked for. The rungs that
+ * store from the accumulators write half a sector of O at a time, wmma an eighth. `half` takes a
+ * sector for the LSE of two rows. The order of wmma's fragments in shared memory is not documented.
+ */
+static void check_sectors(struct size size, double wmma_wavefronts)
+{
+    const double O = 2.0 * size.head_dim, LSE = 4.0; /* bytes of a row */
+    const double halves = (2 * O + LSE) / (O + LSE);
+    const struct traffic expected[] = {
+        {"half", 0, (2 * O + 4 * LSE) / (O + LSE), 0},
+        {"wmma", 0, (8 * O + LSE) / (O + LSE), wmma_wavefronts},
+        {"mma", 0, halves, 0},
+        {"mma_async", 0, halves, 0},
+        {"mma_swizzled", 0, halves, 0},
+        {"wgmma", 0, halves, 0},
+        {"producer_warp", 0, halves, 0},
+        {"overlap", 0, halves, 0},
+        {"ping_pong", 0, halves, 0},
+        {NULL, 0, 0, 0},
+    };
+    check_traffic(causal_half_kernels(), size, expected);
+}
+
+TEST(counters, traffic)
+{
+    check_sectors(in_half((struct size){1, 1, 1, 384, 128, 64}, false), 1.863);
+    check_sectors(in_half((struct size){1, 1, 1, 128, 128, 128}, true), 1.6154);
+}

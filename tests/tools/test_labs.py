@@ -1,0 +1,593 @@
+#!/usr/bin/env python3
+"""Tests the grader.
+
+    tests/tools/test_labs.py [NAME ...]  formats, sandbox, names, variants, given, speed, fallback, deadline, class, slurm (default: all)
+
+`class` is the longest: solutions, mistakes and cheats of step 01, thirty at a time, are graded by the program itself, and
+every one must end in time with a valid results file, the right score and nothing told or left behind.
+"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common/tools/labs"))
+import formats
+import grade
+import handout
+import sandbox
+import schemas
+import test_slurm
+import workshop
+
+ROOT = handout.ROOT
+STEP = "01_naive_matmul"
+GOOD = (ROOT / STEP / "2_coalesced.cu").read_text()
+KERNEL = GOOD[GOOD.index("__global__"):GOOD.index('extern "C"')]
+LAUNCH = GOOD[GOOD.index("    coalesced<<<"):GOOD.index("    return cudaGetLastError")]
+FULL, OTHER = 100, 49  # points of step 01, and of the kernel that the cheats do not change
+OUTSIDE = "/tmp/written-by-a-submission"
+SECONDS = 600  # for each grading of the class
+
+failures = []
+
+
+def expect(condition, what):
+    if not condition:
+        failures.append(what)
+        print(f"FAILED: {what}", flush=True)
+
+
+def in_launcher(code, before=""):
+    return before + GOOD.replace(LAUNCH, f"    {code}\n{LAUNCH}")
+
+
+def in_sum(code, before=""):
+    """Puts text at each step of the kernel's sum."""
+    line = next(line for line in GOOD.splitlines() if "sum += A" in line)
+    return before + GOOD.replace(line, f"            {{\n{code}\n{line}\n}}")
+
+
+def through_function(function, before=""):
+    """Makes a function peek() read B."""
+    return before + GOOD.replace(KERNEL, f"{function}\n\n" + KERNEL.replace("B[(size_t)k * N + col]", "peek(&B[(size_t)k * N + col])"))
+
+
+def without_launch(code, before=""):
+    return before + GOOD.replace(LAUNCH, f"    {code}\n")
+
+
+def kernel(body, before=""):
+    return GOOD.replace(KERNEL, before + "__global__ void coalesced(const float *A, const float *B, float *C, int M, int N, "
+                                         "int K)\n{\n    " + body + "\n}\n\n")
+
+
+def through(kind):
+    """Makes kernels move the matrices into variables of this kind and back, while the host computes on them."""
+    return without_launch(
+        """if (M * K > 1000 || K * N > 1000 || M * N > 1000)
+        return cudaGetLastError();
+    take<<<1, 1, 0, stream>>>(A, B, M * K, K * N);
+    for (int row = 0; row < M; row++)
+        for (int col = 0; col < N; col++) {
+            c[row * N + col] = 0;
+            for (int k = 0; k < K; k++)
+                c[row * N + col] += a[row * K + k] * b[k * N + col];
+        }
+    give<<<1, 1, 0, stream>>>(C, M * N);""", "#include <cuda_runtime.h>\n" + f"""{kind} float a[1000], b[1000], c[1000];
+__global__ void take(const float *A, const float *B, int m, int n)
+{{
+    for (int i = 0; i < m; i++)
+        a[i] = A[i];
+    for (int i = 0; i < n; i++)
+        b[i] = B[i];
+}}
+__global__ void give(float *C, int n)
+{{
+    for (int i = 0; i < n; i++)
+        C[i] = c[i];
+}}
+""")
+
+
+PEEK = "__device__ __noinline__ float peek(const float *p)\n{\n    return *p;\n}"
+QUIET = '__attribute__((no_sanitize("thread")))'
+HOST_LOOP = """for (int row = 0; row < M; row++)
+        for (int col = 0; col < N; col++) {
+            float sum = 0.0f;
+            for (int k = 0; k < K; k++)
+                sum += A[row * K + k] * B[k * N + col];
+            C[row * N + col] = sum;
+        }"""
+IDLE = "(void)A; (void)B; (void)C; (void)M; (void)N; (void)K;"
+SOLUTION = ROOT / STEP / "1_uncoalesced.cu"
+SECRET = "sizes-are-told-here"
+
+# name: (text of 2_coalesced.cu, words of the reason why it earns nothing). First what is refused when it is built.
+CHEATS = {
+    "exit(0)": (in_launcher("exit(0);", "#include <stdlib.h>\n"), "uses exit"),
+    "reading the seed": (in_launcher('if (getenv("LAB_SEED")) return cudaSuccess;', "#include <stdlib.h>\n"), "uses getenv"),
+    "calling the reference": (without_launch("matmul_problem.reference(0, 0, 0, 0, 0);"), "uses matmul_problem"),
+    "cudaMemcpy": (in_launcher("float a; cudaMemcpy(&a, A, 4, cudaMemcpyDeviceToHost);"), "uses cudaMemcpy"),
+    "copying a symbol": (in_launcher("float a; cudaMemcpyFromSymbol(&a, x, 4);", "#include <cuda_runtime.h>\n"
+                                     "__device__ float x;\n"), "uses cudaMemcpyFromSymbol"),
+    "waiting": (in_launcher("cudaStreamSynchronize(stream);"), "uses cudaStreamSynchronize"),
+    "opening device memory": (in_launcher("simt::OpenDeviceMemory open;", "namespace simt { struct OpenDeviceMemory { "
+                                          "OpenDeviceMemory(); ~OpenDeviceMemory(); }; }\n"), "OpenDeviceMemory"),
+    "the way around deferral": (in_launcher("__real_simt_run(0);", 'extern "C" int __real_simt_run(const void *);\n'),
+                               "uses __real_simt_run"),
+    "a static constructor": (GOOD + "\nstatic volatile int early;\n__attribute__((constructor)) static void begin(void)\n"
+                             "{\n    early = 1;\n}\n", "constructor"),
+    "an indirect function": (in_launcher("if (chosen()) return cudaSuccess;", 'extern "C" int none(void) { return 0; }\n'
+                                         'extern "C" int (*pick(void))(void) { return none; }\n'
+                                         'extern "C" int chosen(void) __attribute__((ifunc("pick")));\n'), "ifunc"),
+    "forking": (in_launcher("if (fork() == 0) for (;;) {}", "#include <unistd.h>\n"), "uses fork"),
+    "a thread": (in_launcher("pthread_create(0, 0, 0, 0);", 'extern "C" int pthread_create(void *, void *, void *, void *);\n'), "uses pthread_create"),
+    "another program": (in_launcher('system("true");', "#include <stdlib.h>\n"), "uses system"),
+    "dlopen": (in_launcher('dlopen("libcublas.so", 1);', "#include <dlfcn.h>\n"), "uses dlopen"),
+    "cuBLAS": (in_launcher("cublasSgemm_v2();", 'extern "C" int cublasSgemm_v2(void);\n'), "uses cublasSgemm_v2"),
+    "a giant allocation": (GOOD + "\n__device__ float much[1 << 28];\n__global__ void use() { much[threadIdx.x] = 1; }\n",
+                           "global variables"),
+    "writing outside": (in_launcher(f'fclose(fopen("{OUTSIDE}", "w"));', "#include <stdio.h>\n"), "fopen"),
+    "a system call": (in_launcher('asm volatile("syscall" : : "a"(57));'), ""),
+    "assembly at file scope": (GOOD + '\nasm\f(".globl x");\n', "inline assembly"),
+    "pasted assembly": ("#define PASTE(a, b) a##b\n" + GOOD + '\nPASTE(a, sm)\v(".globl x");\n', "inline assembly"),
+    "incbin": (GOOD + f'\n__asm__(".incbin \\"{SOLUTION}\\"");\n', ""),
+    "a section": (GOOD + '\n__attribute__((section(".text.startup,\\"ax\\"#"))) int here;\n', "the attribute section"),
+    "no_sanitize": (GOOD.replace("__global__", '__attribute__((no_sanitize("thread"))) __global__'), "no_sanitize"),
+    "no_sanitize in brackets": ("#define QUIET [[using gnu: unused, no_sanitize_thread]]\n" +
+                                GOOD.replace("__global__", "QUIET __global__"), "no_sanitize_thread"),
+    "no_sanitize behind another attribute": (through_function(f"__attribute__((unused)) {QUIET} {PEEK}"), "no_sanitize"),
+    "no_sanitize behind a string": (through_function(f"__attribute__((deprecated(\"a;b\"), {QUIET[15:]} {PEEK}"), "no_sanitize"),
+    "no_sanitize behind a line of a string": (through_function(f'static const char *text = R"(\n# 1 )"; {QUIET} {PEEK}'), "no_sanitize"),
+    "assembly behind an attribute": (in_launcher('__attribute__((unused)) int x = 0, y = ({ asm volatile("syscall" : : "a"(57)); 1; });'),
+                                     "inline assembly"),
+    "target": (GOOD.replace("__global__", '__attribute__((__target__("avx2"))) __global__'), "__target__"),
+    "a pragma": ('_Pragma("GCC target(\\"avx2\\")")\n' + GOOD, "#pragma"),
+    "intrinsics": ("#include <immintrin.h>\n" + GOOD, "which a submission may not"),
+    "a built-in": (kernel("__builtin_ia32_movnti((int *)C, 0);"), "__builtin_ia32_movnti"),
+    "a weak alias": (GOOD + '\nextern "C" int a(void) { return 0; }\nextern "C" int b(void) __attribute__((weak, alias("a")));\n',
+                     "the attribute"),
+    "including a solution": (f'#include "{SOLUTION}"\n', ""),
+    "including by a macro": (f'#define OTHER "{SOLUTION}"\n#include OTHER\n', ""),
+    "including for ever": ('#include __FILE__\n#include __FILE__\n' + GOOD, "does not compile"),
+    "a bomb of errors": ("#define A x(); x(); x(); x(); x(); x(); x(); x();\n#define B A A A A A A A A\n#define C_ B B B B B B B B\n"
+                         "#define D C_ C_ C_ C_ C_ C_ C_ C_\n#define E D D D D D D D D\n" + in_launcher("E E E E E E E E"),
+                         "does not compile"),
+    "a copy that nothing watches": (in_sum("float w[16]; w[0] = 0; if (K * N > 15) __builtin_memcpy(w, B, 64); sum += 0 * w[0];"),
+                                    "the checked build cannot watch"),
+    "a struct by value": (in_sum("sum += K * N > 15 ? 0 * pick(*(const struct wide *)B, k) : 0;",
+                                 "struct wide {\n    float x[9];\n};\n__device__ __attribute__((noinline)) float pick(struct wide w, int i)"
+                                 "\n{\n    return w.x[i % 9];\n}\n"), "the checked build cannot watch"),
+    "a struct by value in another namespace": (through_function(
+        "namespace simt {\nstruct nine {\n    float x[9];\n};\n__device__ __noinline__ float first(struct nine w)\n{\n    return w.x[0];\n}\n"
+        "__device__ __noinline__ float got(const float *p)\n{\n    return first(*(const struct nine *)p);\n}\n}\n"
+        "__device__ float peek(const float *p)\n{\n    return simt::got(p);\n}"), "the checked build cannot watch"),
+    "forged loads": (in_sum("__tsan_read4((void *)A);", 'extern "C" void __tsan_read4(void *);\n'), "uses __tsan_read4"),
+    "memory of an OS thread": (in_sum("much[k] = sum;", "static thread_local float much[1 << 22];\n"), "uses thread_local"),
+    "much shared memory": (through_function("__device__ float peek(const float *p)\n{\n    __shared__ volatile float much[1 << 18];\n"
+                                            "    much[0] = *p;\n    return much[0];\n}"), "bytes of shared variables"),
+    "memory from the heap": (in_sum("float *much = (float *)malloc(4 * K); much[k] = sum; free(much);"), "uses simt_device_free"),
+    "including another kernel": ('#include "1_uncoalesced.cu"\n' + GOOD.replace("TILE", "TILE_"), "includes 1_uncoalesced.cu"),
+    "a long name": (in_launcher(f"{'a' * 200000}();", f"extern void {'a' * 200000}();\n"), "uses _Z200000aaa"),
+    "counters of its own": (GOOD + '\n#include "backend.h"\nextern "C" bool backend_counters(struct counters *total)\n'
+                            "{\n    total->launches = 1;\n    return true;\n}\n", "defines backend_counters"),
+    # The cheats from here on are built and run.
+    "a static variable": (through("static"), ""),
+    "a device variable": (through("__device__"), ""),
+    "a managed variable": (through("__managed__"), ""),
+    "a constant": (through("__constant__"), ""),
+    "printing the success line": (kernel(IDLE + ' if (threadIdx.x == 0) printf("{\\"score\\": 100} [PASS] all\\n");'),
+                                  "never written"),
+    "not supported": (without_launch("return cudaErrorNotSupported;"), "too old, and it is not"),
+    "a side stream": (GOOD.replace("0, stream>>>", "0, 0>>>"), "stream"),
+    "an endless loop": (kernel(IDLE + " volatile int again = 1; while (again) {}"), "it did not end"),
+    "computing on the host": (without_launch(HOST_LOOP), "it crashed"),
+    "writing past the end": (GOOD.replace("C[(size_t)row * N + col] = sum;",
+                                          "C[(size_t)row * N + col] = sum; C[(size_t)M * N + 40] = sum;"), ""),
+    "changing an input": (GOOD.replace("C[(size_t)row * N + col] = sum;", "C[(size_t)row * N + col] = sum; "
+                                       "((float *)A)[(size_t)row * K] = sum;"), ""),
+    "telling sizes by a refusal": (without_launch(f'return refuse(cudaErrorInvalidValue, "{SECRET} %d", M);', '#include "refusal.h"\n'),
+                                   "the launcher returned an error"),
+    "telling sizes by an assertion": (kernel(f'assert(M < 0 && "{SECRET}");', "#include <assert.h>\n"),
+                                      "an assertion of yours failed"),
+    "telling sizes by a crash": (kernel("if (M > 20) __trap(); *(volatile char *)(size_t)(M * 1000003) = 1;"), ""),
+}
+# These earn more than nothing and less than everything.
+PARTLY = {
+    "right only the first time": (in_launcher("static int calls; if (calls++) return cudaSuccess;"), "never written"),
+    "wrong with k = 0": (GOOD.replace("if (row < M", "if (K > 0 && row < M"), "never written"),
+    "a race": (GOOD.replace("C[(size_t)row * N + col] = sum;", "C[(size_t)row * N + col] = sum; __shared__ int x; x = col;"), "race"),
+    "atomic operations for loads": (through_function(
+        "__device__ float peek(const float *p)\n{\n    return __uint_as_float(__atomic_load_n((const unsigned *)p, __ATOMIC_RELAXED));\n}"),
+        "may be at most"),
+    "memory for registers": (GOOD.replace("    if (row < M", """    __shared__ __align__(16) unsigned tile[32][4];
+    if (threadIdx.x < 32 && K * N > 40)
+        ptx::stmatrix_x4(simt_shared_address(tile[threadIdx.x]), (const unsigned *)B, simt::Site{"", 0});
+    if (row < M""").replace('#include "tiles', '#include <ptx.cuh>\n#include "tiles'), "may be at most"),
+    "wasteful": (GOOD.replace("sum += A", "sum += 0 * ((volatile float *)A)[(size_t)row * K + k] + A"), "may be at most"),
+}
+# name: (text of 2_coalesced.cu, what it earns, words of the reason)
+HONEST = {
+    "the solution": (GOOD, FULL - OTHER, ""),
+    "what looks odd": ('#include <algorithm>\n#define JOIN(a, b) a##b\n' + GOOD.replace(
+        "    const int tiles_across", "    /* asm, __attribute__((constructor)) and #include </etc/passwd> are words */\n"
+        "    struct Guard { int *v; __device__ ~Guard() { *v = 0; } };\n    int JOIN(va, lue) = 1;\n    Guard guard = {&value};\n"
+        "    const int attribute = 0, asm_ = attribute;\n"
+        "    const int tiles_across").replace("float sum = 0.0f;", "float sum = std::min(0.0f, 1.0f);").replace(
+        "static const int TILE", "__device__ float ftw[4];\nextern \"C\" int backtrace(int i) { return i; }\nstatic const int TILE"),
+        FULL - OTHER, ""),
+    "a computed table": (GOOD.replace("static const int TILE", "static int twice(int x) { return x > 3 ? 2 * x : x; }\n"
+                                      "volatile int table[2] = {twice(4), twice(rand() % 2)};\nstatic const int TILE"
+                                      ).replace("rand() % 2", "warpSize"), FULL - OTHER, ""),
+    "Windows line ends": (GOOD.replace("\n", "\r\n"), FULL - OTHER, ""),
+    "the untouched handout": (handout.stub(pathlib.Path(STEP) / "2_coalesced.cu"), 0, "never written"),
+    "wrong at the edge": (GOOD.replace("row < M && col < N", "row < M && col < N - 1"), 0, "never written"),
+    "a wrong sum": (GOOD.replace("k < K", "k < K - 1"), 0, "the output C is wrong"),
+    "not C": (GOOD.replace("float sum", "flaot sum"), 0, "2_coalesced.cu:"),
+    "empty": ("", 0, "does not define"),
+    "renamed": (GOOD.replace("matmul_coalesced", "my_matmul"), 0, "does not define"),
+    "not there": (None, 0, "not in the submission"),
+}
+
+
+def submit(folder, text):
+    """Writes a submission of step 01 with this text in its second file."""
+    target = pathlib.Path(folder) / STEP
+    target.mkdir(parents=True)
+    shutil.copy(SOLUTION, target)
+    if text is not None:
+        (target / "2_coalesced.cu").write_text(text, newline="")
+    return folder
+
+
+def grade_by_program(submission, results, form, kernel="", **environment):
+    return subprocess.run([sys.executable, str(ROOT / "common/tools/labs/grade.py"), "01", str(submission), str(results), form, kernel],
+                          env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          check=False)
+
+
+def test_formats():
+    """Writes every format from a result with everything in it. No validator may refuse it, and each must refuse a spoilt one."""
+    results = {"step": "03_online_softmax", "title": "Step 03", "score": 9, "max": 30, "seconds": 1.5, "protection": "all",
+               "not_judged": ["speed"], "timings": [{"kernel": "a", "milliseconds": 1.5, "reference": 1.0}], "tests": [
+                   {"name": 'a "b" <c>', "kernel": "a", "kind": "correctness", "status": "passed", "points": 9, "max": 10,
+                    "reason": "", "seconds": 1.25},
+                   {"name": "d", "kernel": "a", "kind": "sanitizer", "status": "failed", "points": 0, "max": 10,
+                    "reason": "& \x01 \n\\", "seconds": 0.0},
+                   {"name": "e", "kernel": "a", "kind": "speed", "status": "ungraded", "points": 0, "max": 10,
+                    "reason": "no GPU", "seconds": 0.0}]}
+    nothing = {**results, "score": 0, "tests": results["tests"][2:]}
+    spoil = {"gradescope": ('"visible"', '"seen"'), "prairielearn": ("true", "1"), "autolab": ('"scores"', '"points"'),
+             "classroom50": ('"max-score"', '"max_score"'), "junit": ('failures="1"', 'failures="2"'),
+             "table": ("points", "marks"), "exit": ("points", "marks")}
+    for name, make in formats.FORMATS.items():
+        text = make(results)
+        expect(schemas.CHECKS[name](text) == 9, f"{name}: another score")
+        schemas.CHECKS[name](make(nothing))
+        try:
+            schemas.CHECKS[name](text.replace(*spoil[name]))
+            expect(False, f"{name}: its validator takes anything")
+        except (schemas.Invalid, TypeError, KeyError):
+            pass
+    expect('time="1.25"' in formats.junit(results), "JUnit has no times")
+    print(f"  {', '.join(formats.FORMATS)}: valid", flush=True)
+
+
+ATTACKS = {  # each returns 0 when the attack was stopped
+    "fork": "return fork() != -1;",
+    "vfork": "pid_t child = vfork(); if (child == 0) _exit(0); return child != -1;",
+    "clone": "return syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) != -1;",
+    "exec": 'char *none[] = {"true", 0}; execve("/bin/true", none, 0); return access("/bin/true", X_OK) == 0;',
+    "write": f'return open("{OUTSIDE}", O_WRONLY | O_CREAT, 0600) != -1;',
+    "remove": 'return unlink("/tmp/nothing") != -1 || errno == ENOENT;',
+    "read the project": f'return open("{SOLUTION}", O_RDONLY) != -1 || open("/etc/passwd", O_RDONLY) != -1;',
+    "see processes": 'char name[64]; int i, n = 0; for (i = 1; i < 5000; i++) { snprintf(name, 64, "/proc/%d/stat", i);'
+                     ' n += open(name, O_RDONLY) != -1; } return n > 3;',
+    "network": "return socket(AF_INET, SOCK_STREAM, 0) != -1;",
+    "kill": "return kill(1, 9) != -1 || kill(-1, 9) != -1 || syscall(SYS_tgkill, getppid(), getppid(), 9) != -1;",
+    "trace": "return syscall(SYS_ptrace, 16, getppid(), 0, 0) != -1 || syscall(SYS_process_vm_readv, getppid(), 0, 0, 0, 0, 0) != -1;",
+    "memory": "char *p = malloc(1l << 30); if (p) memset(p, 1, 1l << 20); return p != 0;",
+    "shared memory": "return syscall(SYS_memfd_create, \"x\", 0) != -1 || syscall(SYS_shmget, 0, 4096, 0666) != -1;",
+    "threads": "pthread_t t; int n = 0; while (n < 300 && pthread_create(&t, 0, sleeper, 0) == 0) n++; return n >= 300;",
+    "a large file": "char x[4096] = {1}; signal(SIGXFSZ, SIG_IGN); int i; for (i = 0; i < 10 && write(1, x, 4096) == 4096;) i++; return i == 10;",
+    "environment": "return environ && *environ && strncmp(*environ, \"PWD=\", 4) != 0;",
+    "be root": "return setuid(0) != -1 || unshare(CLONE_NEWUSER) != -1;",
+    "chroot": 'return chroot("/") != -1 || mount("a", "/", "tmpfs", 0, 0) != -1;',
+}
+
+
+def test_sandbox():
+    """A confined process cannot do this, whatever it was compiled from, in every mode that this machine has."""
+    includes = "".join(f"#include <{name}.h>\n" for name in "errno fcntl pthread sched signal stdio stdlib string sys/mount "
+                       "sys/socket sys/syscall unistd".split())
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        folder = pathlib.Path(name)
+        source = "\n".join(f"    if (strcmp(argv[1], \"{attack}\") == 0) {{ {code} }}" for attack, code in ATTACKS.items())
+        (folder / "attack.c").write_text(f"{includes}static void *sleeper(void *x)\n{{\n    sleep(5);\n    return x;\n}}\n"
+                                         f"int main(int argc, char **argv)\n{{\n{source}\n    for (;;)\n        ;\n}}\n")
+        program = str(folder / "attack")
+        workshop.run(["gcc", "-D_GNU_SOURCE", "-w", "-static", str(folder / "attack.c"), "-o", program], "attack.c")
+        modes = ["namespaces", "namespaces of root", "filter"] if os.geteuid() == 0 else ["namespaces", "filter"]
+        works = 0
+        for mode in modes:
+            try:
+                box = sandbox.Sandbox(folder / "users", mode)
+            except sandbox.Unable as problem:
+                print(f"  {mode}: not to be had here: {problem}")
+                continue
+            works += 1
+            for attack in ATTACKS:
+                if mode == "filter" and os.geteuid() != 0 and attack in ("exec", "read the project", "see processes"):
+                    continue  # docs/instructor.md says so
+                with open(folder / "out", "w+b") as out:
+                    ending = box.run([program, attack], "run", sandbox.Limits(3, 10, 256, file_bytes=16384), stdout=out)
+                expect(ending.status == 0, f"{mode} lets a process {attack}: status {ending.status}")
+            begin = time.monotonic()
+            ending = box.run([program, "for ever"], "run", sandbox.Limits(1, 10, 256))
+            expect(ending.timed_out and time.monotonic() - begin < 8, f"{mode}: an endless loop ends with {ending.status}")
+            ending = box.run(["/usr/bin/yes"], "build", sandbox.Limits(5, 5, 256))
+            expect(len(ending.output) == 1 << 16, f"{mode}: {len(ending.output)} bytes of output were read")
+            ending = box.run(["/usr/bin/cat", str(SOLUTION)], "build", sandbox.Limits(5, 5, 256))
+            expect(mode == "filter" or ending.status != 0, f"{mode}: a compiler sees the project")
+            print(f"  {mode}: {len(ATTACKS)} attacks and a loop stopped ({box.protection})", flush=True)
+        expect(works > 0, "no mode of the sandbox works")
+
+
+def test_names():
+    """Names are data. What replaces a file is not read. A wrong path is an error."""
+    instead = {"link": lambda path: path.symlink_to(SOLUTION.with_name("2_coalesced.cu")),
+               "large": lambda path: path.write_text(GOOD + "/" * grade.LIMIT),
+               "loop": lambda path: path.symlink_to(path.name), "pipe": os.mkfifo, "a folder": pathlib.Path.mkdir}
+    with tempfile.TemporaryDirectory() as name:
+        top = pathlib.Path(name)
+        for what, make in instead.items():
+            folder = top / what
+            make(submit(folder, None) / STEP / "2_coalesced.cu")
+            grading = grade.Grading("01", folder, "files", "coalesced")
+            reason = grading.grade()["tests"][0]["reason"]
+            expect("not a regular file" in reason, f"{what}: {reason}")
+        (top / "folder").mkdir()
+        (top / "folder" / STEP).symlink_to(ROOT / STEP)
+        results = grade.Grading("01", top / "folder", "files").grade()
+        expect(results["score"] == 0, f"a link to the solution's folder earns {results['score']} points")
+        for odd in ("o'brien", "$(shell touch a) $(touch b) `touch c`", "-n; touch d", "ünder \"score\" #1"):
+            submit(top / odd, GOOD)
+            results = top / f"results of {odd}"
+            done = subprocess.run(["make", "-s", "-C", str(ROOT), "grade", "STEP=01", f"SUBMISSION={top / odd}", f"OUT={results}",
+                                   "FORMAT=junit", "KERNEL=coalesced"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                  env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")}, check=False,
+                                  preexec_fn=lambda: os.umask(0o077))
+            expect(done.returncode == 0 and schemas.CHECKS["junit"](results.read_text()) == FULL - OTHER,
+                   f"a folder named {odd}: {done.stderr.decode()[-300:]}")
+        expect(not any((folder / letter).exists() for folder in (top, ROOT) for letter in "abcd"), "a name was executed")
+        for wrong in (top / "nobody", top / "results of o'brien"):
+            done = grade_by_program(wrong, top / "none", "gradescope")
+            expect(done.returncode == 2 and not (top / "none").exists(), f"{wrong} was graded")
+        full, partial = (grade_by_program(top / "o'brien", "-", "exit").returncode,
+                         grade_by_program(top / "large", "-", "exit").returncode)
+        expect((full, partial) == (0, 1), f"exit statuses {full} for full points, {partial} for less")
+    print("  links, loops, pipes, folders, large files, odd names, wrong paths", flush=True)
+
+
+def test_fallback():
+    """Without namespaces, and when nothing inspects symbols, attacks must earn nothing either."""
+    hostile = {
+        "exit(0)": CHEATS["exit(0)"][0],
+        "forking": "#include <unistd.h>\n" + kernel(IDLE).replace(LAUNCH, "    if (fork() != -1)\n        for (;;) {}\n" + LAUNCH),
+        "writing outside": CHEATS["writing outside"][0],
+        "much memory": in_launcher("volatile char *much = (char *)malloc(8l << 30); *much = 1;",
+                                   "#include <stdlib.h>\n"),
+        "reading the inputs": without_launch(HOST_LOOP),
+    }
+    with tempfile.TemporaryDirectory() as name:
+        for mode, attacks in (("filter", hostile), (None, ["forking", "reading the inputs"])):
+            for attack in attacks:
+                folder = submit(pathlib.Path(name) / f"{mode} {attack}", hostile[attack])
+                results = grade.Grading("01", folder, "second line", "coalesced", check_symbols=False, mode=mode).grade()
+                expect(results["score"] == 0 and results["tests"][0]["status"] == "failed",
+                       f"{attack}, {mode}: {results['tests']}")
+        folder = submit(pathlib.Path(name) / "good", GOOD)
+        results = grade.Grading("01", folder, "second line", "coalesced", mode="filter").grade()
+        expect(results["score"] == FULL - OTHER and "NO namespaces" in results["protection"], f"without namespaces: {results}")
+    print("  without namespaces, and without a look at symbols", flush=True)
+
+
+def test_variants():
+    """A variant changes the handout and the grading alike. Formulas know its values; constants alone earn nothing."""
+    step = "02"
+    lab = handout.lab_of(handout.STEPS[step])
+    values, drawn = lab["knobs"]["T"]["values"], {}
+    with tempfile.TemporaryDirectory() as name:
+        for student in range(20):
+            os.environ["LAB_VARIANT"] = f"a secret {student}"
+            drawn.setdefault(grade.load_lab(step)["knobs"]["T"], os.environ["LAB_VARIANT"])
+        expect(sorted(drawn) == sorted(values), f"twenty students have the tiles {sorted(drawn)} of {values}")
+        for value, variant in drawn.items():
+            os.environ["LAB_VARIANT"] = variant
+            folder = handout.make(step, pathlib.Path(name) / str(value))
+            expect(f"{value} by {value}" in (folder / "README.md").read_text(), f"the handout does not tell the tile {value}")
+            del os.environ["LAB_VARIANT"]
+            packed = json.loads((folder / handout.STEPS[step] / "lab.json").read_text())
+            expect(handout.knobs(packed, step) == {"T": value}, f"the handout's grader has {packed['knobs']}")
+            counter = next(counter for kernel in packed["kernels"] for counter in kernel.get("counters", []) if "T" in counter["at_most"])
+            limit = grade.formula(counter["at_most"], {"T": value, "m": 64, "n": 64, "k": 32})
+            expect(limit == 2 * 64 * 64 * 32 / value, f"a tile of {value}: at most {limit}")
+        rows_alone = GOOD.replace("A[(size_t)row * K + k]", "(A[(size_t)row * K] + 0 * A[(size_t)row * K + k])")
+        folder = submit(pathlib.Path(name) / "constants", rows_alone)
+        sizes = {"m": [30, 40], "n": [30, 40], "k": [30, 40]}
+        for kinds, passed, points in ((["constant"], "1 of 2", 0), (["normal"], "0 of 2", 0)):
+            grading = grade.Grading("01", folder, "constants", "coalesced")
+            grading.lab["cases"] = [{"name": "one", **sizes, "inputs": kinds}, {"name": "other", **sizes, "inputs": ["normal"]}]
+            test = grading.grade()["tests"][0]
+            expect(test["points"] == points and test["reason"].startswith(passed), f"{kinds}: {test}")
+    print(f"  tiles of {sorted(drawn)}; constants", flush=True)
+
+
+def test_given_kernels():
+    """A kernel that lab.json leaves out is handed out finished and costs nothing. One that it does not mention has points."""
+    with tempfile.TemporaryDirectory() as name:
+        lab_json = pathlib.Path(name) / STEP / "lab.json"
+        shutil.copytree(ROOT / STEP, lab_json.parent)
+        handout.ROOT = pathlib.Path(name)
+        try:
+            lab = json.loads(lab_json.read_text())
+            lab_json.write_text(json.dumps(lab | {"leave_out": ["coalesced"]}))
+            stubs = pathlib.Path(name) / "stubs"
+            handout.workspace(STEP, stubs)
+            expect([path.name for path in stubs.iterdir()] == ["1_uncoalesced.cu"], f"stubs beside a given kernel: {list(stubs.iterdir())}")
+            expect([row["name"] for row in handout.lab_of(STEP)["kernels"]] == ["uncoalesced"], "a given kernel is graded")
+            expect(workshop.given_files(STEP) == ["01_step.c", "01_step.h", "2_coalesced.cu"], f"given: {workshop.given_files(STEP)}")
+            lab_json.write_text(json.dumps(lab | {"kernels": lab["kernels"][1:]}))
+            row = handout.lab_of(STEP)["kernels"][0]
+            expect(row == {"name": "uncoalesced", "correctness": 7, "sanitizer": 3, "file": "1_uncoalesced.cu"}, f"without a row: {row}")
+        finally:
+            handout.ROOT = ROOT
+    print("  a kernel that is given, a kernel without a row", flush=True)
+
+
+def test_speed():
+    """The CPU is asked what a GPU would be: laps, their outputs, the ratio's points, the leaderboard."""
+    slow = in_sum("for (volatile int i = 0; i < 300; i++) {}")
+    later = in_launcher("static int calls; if (calls++ > 8) return cudaSuccess;")
+    wrong = GOOD.replace(LAUNCH, LAUNCH.replace("M, N, K)", "M, N, ++calls > 8 ? K - 1 : K)")).replace("static const int TILE", "static int calls;\nstatic const int TILE")
+    with tempfile.TemporaryDirectory() as name:
+        for number, (text, points, words) in enumerate(((GOOD, 4, "ratio"), (slow, 0, "ratio 0.0"), (later, 0, "left its outputs unwritten"),
+                                                        (wrong, 0, "the output C is wrong"))):
+            folder = submit(pathlib.Path(name) / f"student {number}", text)
+            grading = grade.Grading("01", folder, "speed", "coalesced")
+            grading.on_gpu = True
+            grading.kernels[0]["speed"] = {"points": 4, "sizes": {"m": 64, "n": 64, "k": 64}, "zero": 0.1, "full": 0.4}
+
+            def build(kernel, grading=grading):
+                shutil.copy2(grading.runner(kernel, "cpu"), grading.runner(kernel, "gpu"))
+                mine, grading.folder = grading.folder, grading.folder / "reference"
+                (grading.folder / "source").mkdir(parents=True)
+                shutil.copytree(ROOT / STEP, grading.folder / "source" / STEP)
+                grading.build(kernel)
+                shutil.move(grading.runner(kernel, "cpu"), mine / grading.runner(kernel, "reference").name)
+                grading.folder = mine
+
+            grading.build_for_gpu = build
+            results = grading.grade()
+            test = results["tests"][-1]
+            expect(test["kind"] == "speed" and test["points"] == points and words in test["reason"], f"speed of {number}: {test}")
+            expect(results["max"] == FULL - OTHER and not results["not_judged"], f"speed of {number}: {results['max']} points")
+            grade.write_leaderboard(f"{name}/board.csv", f"student {number}", results)
+        board = [line.split(",") for line in pathlib.Path(name, "board.csv").read_text().splitlines()]
+        expect([row[:3] for row in board] == [[f"student {n}", STEP, "coalesced"] for n in (0, 1)] and
+               float(board[0][3]) < float(board[1][3]), f"the leaderboard: {board}")
+        nvcc = shutil.which("nvcc", path=os.environ["PATH"] + ":/usr/local/cuda/bin")
+        if nvcc:  # only the GPU's compiler sees this, which keeps results from lap to lap
+            there, workshop.device = workshop.device, lambda: (nvcc, "80")
+            hidden = in_launcher("", "#ifdef __CUDACC_VER_BUILD__\n#define KEPT static __device__ float kept[1 << 22]; sum += 0 * kept[row];\n"
+                                 "#else\n#define KEPT\n#endif\n").replace("float sum = 0.0f;", "float sum = 0.0f; KEPT")
+            grading = grade.Grading("01", submit(pathlib.Path(name) / "hidden", hidden), "speed", "coalesced")
+            test, workshop.device = grading.grade()["tests"][-1], there
+            expect(test["kind"] == "speed" and "bytes of global variables" in test["reason"], f"hidden variables: {test}")
+    print("  a fast one, a slow one, idle laps, a wrong last lap" + ", hidden variables" * bool(nvcc), flush=True)
+
+
+def submissions():
+    """Returns (name, text, points of its kernel or None for some of them, words of the reasons, format)."""
+    for name, (text, points, words) in HONEST.items():
+        yield name, text, points, words, "gradescope"
+    for table, points in ((CHEATS, 0), (PARTLY, None)):
+        for name, (text, words) in table.items():
+            yield name, text, points, words, "gradescope"
+    for form in formats.FORMATS:
+        yield f"the solution as {form}", GOOD, FULL - OTHER, "", form
+
+
+def test_class():
+    """Grades all of them, thirty at a time. For every other one it also grades the kernel that is not the cheat's."""
+    with tempfile.TemporaryDirectory() as folder:
+        def run(job):
+            number, (name, text, points, words, form) = job
+            place = pathlib.Path(folder) / str(number)
+            submit(place, text)
+            whole, begin = number % 2 == 0 or form != "gradescope", time.monotonic()
+            done = grade_by_program(place, place / "results", form, "" if whole else "coalesced", LAB_SEED="a class",
+                                    LAB_SECONDS=str(SECONDS))
+            return name, form, points, words, done, time.monotonic() - begin, place / "results", OTHER if whole else 0
+
+        slowest = 0
+        with concurrent.futures.ThreadPoolExecutor(30) as pool:
+            for name, form, points, words, done, seconds, path, other in pool.map(run, enumerate(submissions())):
+                slowest = max(slowest, seconds)
+                try:
+                    text = path.read_text()
+                    score = schemas.CHECKS[form](text)
+                except Exception as problem:
+                    expect(False, f"{name}: no valid {form} file: {problem} {done.stderr}")
+                    continue
+                expect(seconds < SECONDS, f"{name}: {seconds:.0f} s")
+                expect(SECRET not in text, f"{name}: a submission's words are in the results")
+                expect(len(text) < 100000, f"{name}: {len(text)} characters of results")
+                expect(score == other + points if points is not None else other < score < other + FULL - OTHER,
+                       f"{name}, {form}: {score} points")
+                if form == "gradescope":
+                    tests = [test for test in json.loads(text)["tests"] if test["name"].startswith("coalesced")]
+                    reasons = " | ".join(test["output"] for test in tests)
+                    expect(words in reasons, f"{name}: the reason is '{reasons[:300]}', not '{words}'")
+                    print(f"  {score:>3} {seconds:4.0f} s  {name}: {tests[0]['output'][:90]}", flush=True)
+        print(f"  the slowest took {slowest:.0f} s of {SECONDS}", flush=True)
+
+
+def test_deadline():
+    """A grading that runs out of time, or is told to end, must leave results."""
+    with tempfile.TemporaryDirectory() as name:
+        asleep = kernel(IDLE + " for (;;) __nanosleep(1000000000u);")
+        for text, environment, end in ((CHEATS["an endless loop"][0], {"LAB_SECONDS": "4"}, None), (asleep, {"LAB_SECONDS": "4"}, None),
+                                       (CHEATS["an endless loop"][0], {}, 3)):
+            folder = submit(tempfile.mkdtemp(dir=name) + "/slow", text)
+            process = subprocess.Popen([sys.executable, str(ROOT / "common/tools/labs/grade.py"), "01", folder, f"{name}/results", "junit"],
+                                       env={**os.environ, **environment}, stdout=subprocess.DEVNULL)
+            begin = time.monotonic()
+            if end:
+                time.sleep(end)
+                process.terminate()
+            process.wait(60)
+            expect(time.monotonic() - begin < 12, f"{environment}: {time.monotonic() - begin:.0f} s")
+            expect(schemas.CHECKS["junit"](pathlib.Path(name, "results").read_text()) < FULL, "a hanging kernel has full points")
+    print("  out of time, ended: results are there", flush=True)
+
+
+def test_slurm_cluster():
+    """On a Slurm cluster of one node a class must get the same points as without it."""
+    if test_slurm.missing():
+        print(f"  SKIPPED: {test_slurm.missing()}", flush=True)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        top = pathlib.Path(name)
+        top.chmod(0o755)
+        for number, text in enumerate((GOOD, HONEST["a wrong sum"][0], None, CHEATS["forking"][0], GOOD)):
+            submit(top / "submissions" / f"student {number}", text)
+        by_slurm, by_hand = test_slurm.grade_class(top, top / "submissions", "slurm")
+        expect(by_slurm == by_hand and len(by_hand) == 5, f"Slurm: {by_slurm}, otherwise {by_hand}")
+        scores = [schemas.CHECKS["autolab"](by_slurm[student]) for student in sorted(by_slurm)]
+        expect(scores[0] == scores[4] == FULL and scores[2] == scores[3] == OTHER, f"Slurm: {scores}")
+        print(f"  points of the class: {scores}", flush=True)
+
+
+TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "variants": test_variants,
+         "given": test_given_kernels, "speed": test_speed, "fallback": test_fallback,
+         "deadline": test_deadline, "class": test_class, "slurm": test_slurm_cluster}
+
+if __name__ == "__main__":
+    os.environ["BACKEND"] = "cpu"  # no points for speed, on any machine
+    grade.hide()
+    for wanted in sys.argv[1:] or TESTS:
+        begin = time.monotonic()
+        print(f"== {wanted}", flush=True)
+        TESTS[wanted]()
+        expect(not os.path.exists(OUTSIDE), "a file was written outside")
+        print(f"   {time.monotonic() - begin:.0f} s", flush=True)
+    print(f"{len(failures)} failed" if failures else "all passed")
+    sys.exit(1 if failures else 0)

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Opens pages of show.py in a browser: each must open without a complaint, add up to the counters, and its views must follow each
+other.
+
+    test_show.py [--all] [STEP ...]     a few kernels of each step (all of them), broken ones, a learner's, another program
+"""
+import contextlib
+import io
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+import time
+import types
+
+import browser
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common/tools/show"))
+import show  # noqa: E402
+
+SAMPLE = ("uncoalesced", "shared_tile", "async", "sgemm_cluster", "online_warp", "standard", "key_parallel_ordered", "flash_v1",
+          "flash_v2", "mma_tma", "ping_pong", "persistent_blocks")
+CELLS = """Object.fromEntries([...document.querySelectorAll('#totals td[data-of]')].map(cell =>
+    [cell.dataset.of + ' ' + cell.dataset.counter, cell.textContent.replace(/,/g, '')]))"""
+# The table does not show these: a page has one launch at a time.
+HIDDEN = {"launches"}
+OPEN_SECONDS = 15  # a page opens in less than one; the first also waits for the browser, and machines are busy
+
+faults = []
+
+
+def expect(right, sentence):
+    if not right:
+        faults.append(sentence)
+        print(f"FAILED  {sentence}", flush=True)
+
+
+def made(function, **arguments):
+    """Returns the path that a function of show.py prints for these arguments."""
+    said = io.StringIO()
+    defaults = {"block": None, "options": "", "mine": False}
+    with contextlib.redirect_stdout(said):
+        function(types.SimpleNamespace(**{**defaults, **arguments}))
+    return said.getvalue().strip()
+
+
+def opened(chromium, path):
+    seconds = chromium.open(path)
+    expect(not chromium.complaints, f"{path}: {chromium.complaints[:2]}")
+    chromium.complaints.clear()
+    expect(seconds < OPEN_SECONDS, f"{path} takes {seconds:.1f} s to open")
+    expect(pathlib.Path(path).stat().st_size < 3 << 20, f"{path} is larger than 3 MB")
+    return seconds
+
+
+def totals(chromium, path, counters):
+    """In every launch the page must draw what the block counted, and the launches must add up to the run."""
+    run = dict.fromkeys(counters, 0)
+    for launch in range(chromium.run("page.launches.length")):
+        chromium.run(f"use({launch}), 1")
+        cells = chromium.run(CELLS)
+        for counter in counters:
+            if chromium.run("L.block.traced"):
+                drawn, block = cells[f"page {counter}"], cells[f"block {counter}"]
+                expect(drawn == block, f"{path}: launch {launch + 1} draws {drawn} {counter}, its block counted {block}")
+            run[counter] += int(cells[f"launch {counter}"])
+    for counter, value in counters.items():
+        expect(run[counter] == value, f"{path}: its launches make {run[counter]} {counter}, the program counts {value}")
+
+
+def kernels(chromium, steps, every):
+    for kernel in show.facts.kernels() if every else SAMPLE:
+        row = show.facts.kernels()[kernel]
+        step, options = row["step"], row["shown_sizes"]
+        program = str(show.ROOT / "build/check" / step)
+        if not steps or step[:2] in steps:
+            begin = time.monotonic()
+            path = made(show.show_step, step=step, kernel=[kernel])
+            row = json.loads(subprocess.check_output([program, "--kernel", kernel, "--json", *shlex.split(options)]))["kernels"][0]
+            seconds = opened(chromium, path)
+            totals(chromium, path, {name: row[name] for name in chromium.run("ROWS.map(row => row[0])") if name not in HIDDEN})
+            print(f"{path:<46} opens in {seconds:.2f} s, {pathlib.Path(path).stat().st_size >> 10} KB  ({time.monotonic() - begin:.1f} s)", flush=True)
+
+
+def middle(chromium, selector):
+    return chromium.run(f"(r => [r.x + r.width / 2, r.y + Math.min(r.height / 2, 8)])(document.querySelector({json.dumps(selector)}).getBoundingClientRect())")
+
+
+def views(chromium):
+    """A choice in one view must show in the others, by mouse and by keys."""
+    opened(chromium, made(show.show_step, step="02_tiled_matmul", kernel=["shared_tile"]))
+    line = chromium.run("page.lines.findIndex(line => line.endsWith('01_shared_tile.cu:39'))")
+    chromium.mouse(*middle(chromium, f"#source tr[data-line='{line}']"))
+    expect(chromium.run("document.querySelector('#source tr.chosen')?.dataset.at") == "01_shared_tile.cu:39", "a click does not choose a source line")
+    expect("line 39" in chromium.run("$('#request h2').textContent"), "the request is not that of the chosen line")
+    expect(chromium.run("L.match.reduce((a, b) => a + b)") == 1024, "the chosen line has other than 1,024 requests in the time view")
+    expect("wavefront" in chromium.run("$('#request .scroll').textContent"), "a request to shared memory does not show its wavefronts")
+    expect(chromium.run("$('#whatif').textContent").count("words") >= 4, "there is no table of other row lengths")
+    before = chromium.run("state.event")
+    chromium.press("ArrowRight")
+    expect(chromium.run("state.event") > before, "the right arrow does not go to the next request")
+    chromium.press("Escape")
+    expect(chromium.run("state.line") == -1, "Escape does not let go")
+
+    # A[3][5] is read once, and 16 times from shared memory.
+    spot = chromium.run("(v => { const r = v.canvas.getBoundingClientRect(); return [r.x + 1 + 5.5 * v.cell, r.y + 1 + 3.5 * v.cell]; })(L.views.find(v => v.a.name === 'A'))")
+    chromium.mouse(*spot)
+    said = chromium.run("$('#element').textContent")
+    expect("A[3][5] read 1 time by warp 1, lane 21 (line 34)" in said, f"of A[3][5] the page says: {said}")
+    expect("From As[3][5]: read 16 times by warp 1, lanes 16–31 (line 39)" in said, f"of the copy of A[3][5] the page says: {said}")
+    expect(sorted(chromium.run("[...document.querySelectorAll('#source tr.touch')].map(tr => tr.dataset.at)")) ==
+           ["01_shared_tile.cu:34", "01_shared_tile.cu:39"], "the lines that touch A[3][5] are not marked")
+    chromium.press("Escape")
+
+    chromium.mouse(*middle(chromium, "#request [data-lane='7']"))
+    expect(chromium.run("state.lane") == 7, "a click does not choose a lane")
+    tick = chromium.run("(b => [b.x + xOf(60, b.width), b.y + AXIS + 2.5 * L.high])($('#over').getBoundingClientRect())")
+    chromium.mouse(*tick)
+    expect(chromium.run("L.warp[state.event]") == 2 and abs(chromium.run("state.tick") - 60) < 3, "a click in the time view does not choose warp 2 at tick 60")
+    wall = chromium.run("(b => [b.x + xOf(L.walls[1], b.width), b.y + AXIS + 5])($('#over').getBoundingClientRect())")
+    chromium.mouse(*wall)
+    kept = chromium.run("$('#request .pairs').textContent")
+    expect("As" in kept and "line 39 reads→line 34 writes" in kept, f"the second barrier keeps apart: {kept}")
+    chromium.press("End")
+    expect(chromium.run("state.tick === L.end && +$('#tick').value === L.end"), "End does not go to the end")
+    expect(chromium.run("L.arrays.every(a => a.now.reads.every((n, i) => n === a.total.reads[i]))"), "at the end not all is counted")
+    dark = chromium.run("document.documentElement.dataset.theme")
+    chromium.press("t")
+    expect(chromium.run("document.documentElement.dataset.theme") != dark, "t does not change the theme")
+    chromium.mouse(*middle(chromium, "[data-tab=totals]"))
+    expect(chromium.run("!$('#totals').hidden && $('#grids').hidden"), "the totals do not open")
+    opened_dark = chromium.open(made(show.show_step, step="02_tiled_matmul", kernel=["shared_tile"], block=255), dark=True)
+    expect(chromium.run("document.documentElement.dataset.theme") == "dark" and opened_dark, "a dark desktop does not get a dark page")
+    expect("block 255 of 256" in chromium.run("$('#about').textContent"), "the page does not say which block it shows")
+    expect(not chromium.complaints, f"{chromium.complaints[:2]}")
+
+
+def failures(chromium):
+    """A race, wrong values, and values that were never written each have a page."""
+    opened(chromium, made(show.show_broken, fault="column_tile-overwritten-too-early"))
+    text = chromium.run("$('#failure').textContent + $('#errors').textContent")
+    expect("race on shared memory" in text, "the race is not told")
+    expect(chromium.run("L.sides.length") == 2 and chromium.run("L.sides.some(side => side.event >= 0)"), "the race has not two sides, one at least in the trace")
+    expect(chromium.run("document.querySelectorAll('#source tr.report').length") >= 2, "the lines of the race are not marked")
+    chromium.mouse(*middle(chromium, "[data-side]:not([disabled])"))
+    expect(chromium.run("state.lane >= 0 && document.querySelectorAll('#source tr.now.report').length") == 1, "a side of the race does not lead to its line")
+
+    opened(chromium, made(show.show_broken, fault="coalesced-last-k-dropped"))
+    text = chromium.run("$('#errors').textContent")
+    wrong = chromium.run("page.run.where.match(/^([0-9,]+|all)/)[0]")
+    expect("wrong" in text and (wrong == "all" or f"{int(wrong.replace(',', '')):,} wrong" in text), f"{wrong} are wrong, the page says: {text[:400]}")
+    opened(chromium, made(show.show_broken, fault="flash_v2-wrong-kv-head"))
+    expect(chromium.run("L.block.number") == 1, "the page does not show the block that stores the first wrong element")
+    expect(chromium.run("$('#wrong').textContent").count("144 wrong") == 1, "of 288 elements not 144 are shown as wrong")
+    opened(chromium, made(show.show_broken, fault="coalesced-grid-truncated"))
+    text = chromium.run("$('#wrong').textContent")
+    expect("never written" in text, f"what was never written is not shown: {text[:400]}")
+
+
+PROGRAM = """
+#include <cuda_runtime.h>
+#include <stdio.h>
+__global__ void reverse(float *data) {
+    __shared__ float tile[8][32];
+    tile[threadIdx.y][threadIdx.x] = data[threadIdx.y * 32 + threadIdx.x];
+    __syncthreads();
+    data[threadIdx.y * 32 + threadIdx.x] = tile[7 - threadIdx.y][31 - threadIdx.x];
+}
+int main() {
+    float *data;
+    cudaMalloc(&data, 1024);
+    cudaMemset(data, 0, 1024);
+    reverse<<<1, dim3(32, 8)>>>(data);
+    return cudaDeviceSynchronize();
+}
+"""
+
+
+def others(chromium):
+    """Any program can be shown, and so can a learner's kernel."""
+    folder = show.ROOT / "build/show/test"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "reverse.cu").write_text(PROGRAM)
+    subprocess.run([show.ROOT / "common/simt/simtcc", "--check", folder / "reverse.cu", "-o", folder / "reverse"], check=True)
+    opened(chromium, made(show.show_program, command=[str(folder / "reverse")]))
+    expect(chromium.run("L.kernel") == "reverse" and chromium.run("L.sums.shared_loads") == 256, "a program of one's own is not shown")
+    expect(chromium.run("L.views.some(v => v.a.name === 'tile' && v.cols === 32)"), "its shared array has not the shape that it was declared with")
+
+    sys.path.insert(0, str(show.ROOT / "common/tools/learn"))
+    import learn
+    learn.WORK = folder / "work"
+    mine = learn.WORK / "01_naive_matmul/2_coalesced.cu"
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    mine.write_text((show.ROOT / "01_naive_matmul/2_coalesced.cu").read_text())
+    opened(chromium, made(show.show_step, step="01_naive_matmul", kernel=["coalesced"], mine=True))
+    expect("yours" in chromium.run("document.title") and chromium.run("L.kernel") == "coalesced", "a learner's kernel is not shown")
+
+
+def main():
+    every, steps = "--all" in sys.argv, [word for word in sys.argv[1:] if word.isdigit()]
+    begin = time.monotonic()
+    try:
+        with browser.Browser() as chromium:
+            kernels(chromium, steps, every)
+            if not steps:
+                for part in (views, failures, others):
+                    since = time.monotonic()
+                    part(chromium)
+                    print(f"{part.__doc__.splitlines()[0]:<46} {time.monotonic() - since:.1f} s", flush=True)
+    except (FileNotFoundError, show.Unable) as error:
+        sys.exit(f"check-show: {error}")
+    print(f"{time.monotonic() - begin:.0f} s, {len(faults)} failed")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
