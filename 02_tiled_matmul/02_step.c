@@ -51,6 +51,31 @@ static struct cost sgemm_cluster_cost(const struct matmul_kernel *row, int M, in
     return sgemm_cluster_cost_on(row, M, N, K, &device);
 }
 
+/* Both edges of a tile of 128 x 256 and of a ring of three stages, with few tiles and with more. */
+#define WIDE_EDGES                                                                                 \
+    "--sizes 512x512x32,511x509x35,500x1000x17,200x1020x1,100x2039x20,65x2048x40,"                 \
+    "200x300x160,129x257x171"
+/* A long K is shared by few tiles: the shares are equal or not, and the first may be ragged. */
+#define LONG_K                                                                                     \
+    "--sizes 64x64x256,1x1x256,100x100x300,63x129x257,130x33x511,3x300x272,300x3x4099,"            \
+    "128x128x1000;--sizes 66x68x260 --offset 4,8,12"
+/*
+ * These meet each choice of sgemm_cluster on a device of 8 multiprocessors, with whole tiles and
+ * ragged ones, and with rows of B that are aligned to 16 bytes or not: tall and wide tiles for 1, 2
+ * and 8 blocks of one group and 1 and 2 blocks of two; tiles of 80 x 160; large tiles with a second
+ * launch for the rest; every number of steps along K up to 17, so that each number of shares is met
+ * with the fewest steps.
+ */
+#define CHOICES                                                                                    \
+    "--sizes 1024x64x32,1019x33x19,1150x60x50,1150x61x50,1020x64x48,1017x61x50,"                   \
+    "512x64x128,499x61x119,128x64x256,67x63x263,64x1024x32,33x1019x19,60x1152x50,"                 \
+    "61x1150x50,64x1024x48,61x1017x50,64x512x128,61x499x119,64x128x256,63x67x263,"                 \
+    "160x320x96,155x317x130,513x512x20,520x515x70,256x1153x81,256x1156x96,"                        \
+    "30x70x16,30x70x32,30x70x48,30x70x64,30x70x80,30x70x96,30x70x112,30x70x128,30x70x144,"         \
+    "30x70x160,30x70x176,30x70x192,30x70x208,30x70x224,30x70x240,30x70x256,30x70x272,"             \
+    "30x72x15,30x72x30,30x72x45,30x72x60,30x72x75,30x72x90,30x72x105,30x72x120,30x72x135,"         \
+    "30x72x150,30x72x165,30x72x180,30x72x195,30x72x210,30x72x225,30x72x256,30x72x271"
+
 static const struct matmul_kernel core[] = {
     MATMUL_ROW(shared_tile, "01_shared_tile.cu",
                "a block shares a tile of A and of B through shared memory",
@@ -90,19 +115,21 @@ static const struct matmul_kernel limit[] = {
                .load_width = 1, .store_width = 4),
     MATMUL_ROW(wide_tile, "10_wide_tile.cu", "8 x 16 elements per thread, and 16-byte copies of B",
                .about.after = "ragged_first", .about.architecture = "sm_80",
-               .cost = matmul_whole_tiles_cost, .BM = 128, .BN = 256, .load_width = 4,
-               .store_width = 4),
+               .about.edges = WIDE_EDGES, .cost = matmul_whole_tiles_cost, .BM = 128, .BN = 256,
+               .load_width = 4, .store_width = 4),
     MATMUL_ROW(scheduled, "11_scheduled.cu",
                "each read, copy and product has its place in the loop, and stays there",
-               .about.after = "wide_tile", .about.architecture = "sm_80",
+               .about.after = "wide_tile", .about.architecture = "sm_80", .about.edges = WIDE_EDGES,
                .cost = matmul_whole_tiles_cost, .BM = 128, .BN = 256, .load_width = 4,
                .store_width = 4),
     MATMUL_ROW(sgemm, "12_sgemm.cu", "smaller tiles where 128 x 256 would leave processors idle",
-               .about.after = "scheduled", .cost = sgemm_cost, .load_width = 4, .store_width = 4),
+               .about.after = "scheduled", .about.edges = LONG_K, .cost = sgemm_cost,
+               .load_width = 4, .store_width = 4),
     MATMUL_ROW(sgemm_cluster, "13_sgemm_cluster.cu",
                "where tiles are few, blocks and groups of warps share one, each with a share of K",
-               .about.architecture = "sm_90", .about.falls_back = true, .cost = sgemm_cluster_cost,
-               .load_width = 4, .store_width = 4),
+               .about.architecture = "sm_90", .about.falls_back = true,
+               .about.edges = CHOICES ";" LONG_K, .cost = sgemm_cluster_cost, .load_width = 4,
+               .store_width = 4),
     {.about.name = NULL},
 };
 

@@ -71,6 +71,16 @@ static struct cost online_cluster_cost(const struct softmax_kernel *row, int row
                                                            : online_lanes_cost(row, rows, cols);
 }
 
+/* These lie on both sides of each size of cluster, and of each share of a thread, that
+ * online_cluster chooses between, and past the last. */
+#define CLUSTER_EDGES                                                                              \
+    "--rows 1 --cols 57344,57347,57348,61441,65539,65540,90115,90116,135169,135172,180228,262145," \
+    "360449,360452 --inputs normal,ascending,normal,ascending,normal,ascending,normal,ascending,"  \
+    "normal,ascending,normal,ascending,normal,ascending;"                                          \
+    "--rows 1 --cols 57347,65540,90116,135172,180228,360449 --offset 4,8,12,4,8,12;"               \
+    "--rows 1 --cols 60000 --offset 4,8,12 --offset-of output;"                                    \
+    "--rows 39 --cols 57349 --inputs special"
+
 static const struct softmax_kernel core[] = {
     SOFTMAX_ROW(three_pass, "1_three_pass.cu",
                 "one thread per row; the row is read for its maximum, its sum and its result",
@@ -104,12 +114,13 @@ static const struct softmax_kernel limit[] = {
     SOFTMAX_ROW(online_lanes, "8_online_lanes.cu",
                 "threads and registers for every length of row, from 8 lanes to a block",
                 .about.after = "online_ragged", .about.timed_at = "65536x128",
-                .cost = online_lanes_cost),
+                .about.edges = CLUSTER_EDGES, .cost = online_lanes_cost),
     SOFTMAX_ROW(online_cluster, "9_online_cluster.cu",
                 "rows too long for a block are kept by a cluster of blocks",
                 .about.after = "online_lanes", .about.architecture = "sm_90",
                 .about.falls_back = true, .about.timed_at = "2048x131072",
-                .cost = online_cluster_cost, .about.own_sizes = "--rows 1 --cols 66000"),
+                .about.edges = CLUSTER_EDGES, .cost = online_cluster_cost,
+                .about.own_sizes = "--rows 1 --cols 66000"),
     {.about.name = NULL},
 };
 

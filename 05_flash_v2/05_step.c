@@ -125,17 +125,27 @@ static const struct attention_kernel limit[] = {
     {.about.name = NULL},
 };
 
+/* There are few queries for the keys: runs, tiles and heads change together, and there are more
+ * runs than groups that merge them. */
+#define SPLIT_EDGES                                                                                \
+    "--heads 4 --kv-heads 2 --seq-q 50 --seq-kv 1300 --head-dim 40 --inputs descending;"           \
+    "--heads 1 --seq-q 1,1,3 --seq-kv 4200,2900,1500 --head-dim 128,64,128 --inputs ascending;"    \
+    "--batch 2,3,1 --heads 3,2,4 --kv-heads 3,1,2 --seq-q 1 --seq-kv 530 --head-dim 8;"            \
+    "--heads 1 --seq-q 1 --seq-kv 520 --head-dim 4,30,64,72,128 --offset 4,8,12,4,8;"              \
+    "--heads 1 --seq-q 1 --seq-kv 520 --head-dim 128 --offset 4 --offset-of Q,K,V,O,LSE;"          \
+    "--heads 1 --seq-q 1 --seq-kv 700 --head-dim 40 --launches 3"
+
 static const struct attention_kernel decode[] = {
     ATTENTION_ROW(split_kv_naive, "8_split_kv_naive.cu",
                   "the keys split over blocks; partial (O, LSE) merged by a thread per row",
-                  .about.after = "flash_v2", .about.timed_at = "B1 H8 1x131072 d64",
-                  .max_head_dim = 128, .workspace = split_kv_naive_workspace,
-                  .cost = split_kv_naive_cost,
+                  .about.after = "flash_v2", .about.edges = SPLIT_EDGES,
+                  .about.timed_at = "B1 H8 1x131072 d64", .max_head_dim = 128,
+                  .workspace = split_kv_naive_workspace, .cost = split_kv_naive_cost,
                   .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
     ATTENTION_ROW(split_kv, "9_split_kv.cu",
                   "split keys for few queries: a group of lanes per key, float4, merged on chip",
-                  .about.timed_at = "B1 H8 1x131072 d64", .max_head_dim = 128,
-                  .workspace = split_kv_workspace, .cost = split_kv_cost,
+                  .about.edges = SPLIT_EDGES, .about.timed_at = "B1 H8 1x131072 d64",
+                  .max_head_dim = 128, .workspace = split_kv_workspace, .cost = split_kv_cost,
                   .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
     {.about.name = NULL},
 };

@@ -20,11 +20,43 @@ enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };
 #define PIPELINE "--heads 1 --seq 512"
 #define FIVE_HEADS "--heads 5 --seq 256 --head-dim 128"
 
-/* Where pairs pay: hopper_plan.h. */
+#define EACH_KIND "normal,uniform,large,ascending,descending,outliers,constant,special,subnormal"
+
+/* Where pairs pay: hopper_plan.h. Tiles are whole, or the first one lacks rows; the last block of
+ * keys is whole, or ends in its first or its second half. The last five sizes are just outside
+ * those that have pairs. */
+#define PAIR_EDGES                                                                                 \
+    "--batch 1,1,2,1 --heads 1,2,2,4,1,1,1,1,1,1,1 --kv-heads 1,1,2,2,1,1,1,1,1,1,1 "              \
+    "--seq-q 256,130,200,129,512,129,130,128,257,130,130 "                                         \
+    "--seq-kv 640,513,600,700,577,515,512,513,513,513,513 "                                        \
+    "--head-dim 128,72,104,80,128,96,72,72,72,64,72 "                                              \
+    "--type f16,bf16,f16,bf16,f16,bf16,f16,f16,bf16,f16,f16 --causal 0,0,0,0,0,0,0,0,0,0,1;"       \
+    "--heads 1 --seq-q 130 --seq-kv 1040 --head-dim 72 --type "                                    \
+    "f16,bf16,f16,bf16,f16,bf16,f16,bf16,f16 "                                                     \
+    "--inputs " EACH_KIND
+/* Half of the rows of a pair's tile may see one block of keys fewer, or two; some rows may see
+ * none, or not exist. */
+#define CAUSAL_PAIR_EDGES                                                                          \
+    "--heads 1,1,1,2,1,1,1,1,1 --kv-heads 1,1,1,2,1,1,1,1,1 "                                      \
+    "--seq-q 256,130,256,200,1180,129,128,130,256 "                                                \
+    "--seq-kv 1152,1025,1030,1100,1030,1024,1025,1025,2176 "                                       \
+    "--head-dim 128,72,72,104,72,72,72,64,128 "                                                    \
+    "--type f16,bf16,f16,bf16,bf16,f16,f16,f16,bf16 --causal;"                                     \
+    "--heads 1 --seq-q 140 --seq-kv 1030 --head-dim 72 --causal "                                  \
+    "--type f16,bf16,f16,bf16,f16,bf16,f16,bf16,f16 --inputs " EACH_KIND
+/* One or two warpgroups of the first tile have no rows, with several blocks of keys. With a mask,
+ * one or two see a block fewer than the last one. */
+#define SKIPPING_EDGES                                                                             \
+    "--heads 1,1,1,2,1,1,1,1 --kv-heads 1 --seq-q 64,64,128,300,500,130,700,192 "                  \
+    "--seq-kv 900,900,640,700,513,512,520,640 --head-dim 64,64,40,48,64,64,64,64 "                 \
+    "--type f16,bf16,f16,bf16,f16,f16,f16,f16 --causal 1,0,0,1,1,1,1,1"
+
 #define PAIRS                                                                                      \
+    .about.edges = PAIR_EDGES,                                                                     \
     .about.own_sizes = "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 72",            \
     .about.shown_sizes = "--heads 5 --seq-q 256 --seq-kv 640 --head-dim 128"
 #define CAUSAL_PAIRS                                                                               \
+    .about.edges = CAUSAL_PAIR_EDGES,                                                              \
     .about.own_sizes = "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 1030 --head-dim 72 --causal",  \
     .about.shown_sizes = "--heads 3 --seq-q 256 --seq-kv 1152 --head-dim 128 --causal"
 
@@ -272,7 +304,7 @@ static const struct attention_kernel limit[] = {
     ATTENTION_ROW(skipping, "19_skipping.cu",
                   "a warpgroup skips keys that none of its own rows sees", .about.after = "folded",
                   HOPPER_LIMITS, .workspace = multicast_workspace, .cost = drawn_pairs_cost,
-                  HOPPER_TILES,
+                  HOPPER_TILES, .about.edges = SKIPPING_EDGES,
                   .about.own_sizes =
                       "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 64 --causal"),
     {.about.name = NULL},

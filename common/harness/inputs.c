@@ -7,7 +7,8 @@ static const char *const kind_names[INPUT_KINDS] = {
     [INPUTS_NORMAL] = "normal",         [INPUTS_UNIFORM] = "uniform",
     [INPUTS_LARGE] = "large",           [INPUTS_ASCENDING] = "ascending",
     [INPUTS_DESCENDING] = "descending", [INPUTS_OUTLIERS] = "outliers",
-    [INPUTS_CONSTANT] = "constant",
+    [INPUTS_CONSTANT] = "constant",     [INPUTS_SPECIAL] = "special",
+    [INPUTS_SUBNORMAL] = "subnormal",
 };
 
 const char *input_kind_name(enum input_kind kind)
@@ -78,6 +79,8 @@ double input_element(size_t row, size_t col, size_t cols, enum input_kind kind, 
     case INPUTS_CONSTANT:
         return input_normal(seed, stream, row);
     case INPUTS_NORMAL:
+    case INPUTS_SPECIAL:
+    case INPUTS_SUBNORMAL:
     case INPUT_KINDS:
         break;
     }

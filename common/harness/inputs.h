@@ -24,6 +24,8 @@ enum input_kind {
     INPUTS_DESCENDING, /* row maxima fall along it: it never rescales after the first step */
     INPUTS_OUTLIERS,   /* normal, with a rare 30 here and there */
     INPUTS_CONSTANT,   /* each row constant, rows different: all elements of a row tie */
+    INPUTS_SPECIAL,    /* normal, with infinities and the like where the problem puts them */
+    INPUTS_SUBNORMAL,  /* normal, with results below the smallest normal number */
     INPUT_KINDS
 };
 

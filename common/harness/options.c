@@ -22,6 +22,11 @@ enum option_key {
     REPEAT_KEY,
     JSON_KEY,
     WIDE_KEY,
+    CASES_KEY,
+    OFFSET_KEY,
+    OFFSET_OF_KEY,
+    NULL_KEY,
+    LAUNCHES_KEY,
     TRACE_KEY,
     TRACE_BLOCK_KEY,
     TRACE_WARP_KEY,
@@ -120,6 +125,29 @@ static error_t select_inputs(struct request *request, const char *name)
     return complain(request, "--inputs is '%s'; it must be one of %s", name, names);
 }
 
+static error_t select_cases(struct request *request, const char *name)
+{
+    char names[MAX_ARGUMENT_NAMES] = "";
+    for (int level = 0; level < CASE_LEVELS; level++) {
+        if (strcmp(case_level_names[level], name) == 0) {
+            request->cases = level;
+            return 0;
+        }
+        append_name(names, case_level_names[level]);
+    }
+    return complain(request, "--cases is '%s'; it must be one of %s", name, names);
+}
+
+/* Keeps an option for cases.h, which knows the problem's arrays. */
+static error_t place(struct request *request, const char *option, const char *value)
+{
+    const size_t used = strlen(request->placement);
+    if (used + strlen(option) + strlen(value) + 2 > sizeof request->placement || strchr(value, ','))
+        return complain(request, "%s is '%s'; it takes one value", option, value);
+    snprintf(request->placement + used, sizeof request->placement - used, " %s %s", option, value);
+    return 0;
+}
+
 /* Selects a choice by name, if it is allowed, and stores its index. */
 static error_t select_choice(struct request *request, int index, const char *name)
 {
@@ -167,7 +195,20 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         request->list = true;
         return 0;
     case INPUTS_KEY:
+        request->has_case = true;
         return select_inputs(request, text);
+    case CASES_KEY:
+        return select_cases(request, text);
+    case OFFSET_KEY:
+        error = parse_integer(request, "offset", text, 0, 255, &value);
+        return error ? error : place(request, "--offset", text);
+    case OFFSET_OF_KEY:
+        return place(request, "--offset-of", text);
+    case NULL_KEY:
+        return place(request, "--null", text);
+    case LAUNCHES_KEY:
+        error = parse_integer(request, "launches", text, 1, MAX_REPEAT, &value);
+        return error ? error : place(request, "--launches", text);
     case SEED_KEY:
         error = parse_integer(request, "seed", text, 0, INT64_MAX, &value);
         request->seed = (uint64_t)value;
@@ -191,8 +232,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return complain(request, "unexpected argument '%s'; only options are allowed, see --help",
                         text);
     default:
-        if (key >= FIRST_SIZE_KEY && key < FIRST_SIZE_KEY + MAX_SIZES)
+        if (key >= FIRST_SIZE_KEY && key < FIRST_SIZE_KEY + MAX_SIZES) {
+            request->has_case = true;
             return set_size(request, key - FIRST_SIZE_KEY, text);
+        }
         return ARGP_ERR_UNKNOWN;
     }
 }
@@ -210,6 +253,7 @@ static void set_defaults(struct request *request)
         request->sizes[index] = device ? size->device : size->watched;
     }
     request->seed = 1;
+    request->cases = -1;
     request->trace_block = request->trace_warp = -1;
     request->repeat = device ? 20 : 3;
 }
@@ -259,9 +303,16 @@ bool options_parse(struct request *request, const struct step *step, int argc, c
         {"ladder", LADDER_KEY, "NAME", 0, "Run this ladder only: core, limit ... (default: all)",
          1},
         {"inputs", INPUTS_KEY, "KIND", 0,
-         "normal, uniform, large, ascending, descending, outliers or constant (default: normal)",
+         "normal, uniform, large, ascending, descending, outliers, constant, special or subnormal "
+         "(default: normal)",
          3},
         {"seed", SEED_KEY, "N", 0, "Seed of the inputs (default: 1)", 3},
+        {"offset", OFFSET_KEY, "N", 0, "Arrays begin N bytes past an aligned address", 3},
+        {"offset-of", OFFSET_OF_KEY, "NAME", 0, "Only this array does", 3},
+        {"null", NULL_KEY, "NAME", 0, "Pass null for this output", 3},
+        {"launches", LAUNCHES_KEY, "N", 0, "Launches in a row before the result is judged", 3},
+        {"cases", CASES_KEY, "LEVEL", 0,
+         "Instead of one run, judge by the list of cases: quick, usual or full", 3},
         {"repeat", REPEAT_KEY, "N", 0, "Timed runs per kernel; the median is reported", 3},
         {"wide", WIDE_KEY, NULL, 0, "Show every column, however wide the table", 4},
         {"json", JSON_KEY, NULL, 0, "Report as one JSON object", 4},

@@ -93,8 +93,10 @@ struct kernel {
     /* The kernel polls until its turn comes, so its number of atomics depends on what else runs on
      * the machine. */
     bool polls;
-    /* own_sizes and shown_sizes are options of the step's program: "--rows 3 --cols 2053". */
+    /* own_sizes, edges and shown_sizes are options of the step's program: "--rows 3 --cols 2053".
+     * The first two are families of cases (cases.h), with semicolons between them. */
     const char *own_sizes; /* where no other kernel takes over; null: none ever does */
+    const char *edges;     /* just below and above what the kernel decides by; null for none */
     /* Sizes at which its page (make show) is small and instructive; null: own_sizes, or the
      * program's defaults. */
     const char *shown_sizes;
@@ -116,6 +118,7 @@ struct cost {
 };
 
 struct mistakes;
+struct case_family;
 
 struct problem {
     const char *name;
@@ -176,6 +179,11 @@ struct problem {
                        void *const *device, void *workspace, cudaStream_t stream);
 
     const struct mistakes *mistakes; /* mistakes that show in the values: explain.h */
+
+    const struct case_family *cases; /* what every kernel must get right: cases.h */
+    /* Changes sizes, and the distance of pointers from their alignment, to what the kernel takes.
+     * Returns false where that is impossible. It is null where every kernel takes everything. */
+    bool (*fits)(const struct kernel *kernel, long long sizes[MAX_SIZES], size_t *offset);
 };
 
 /* Returns row `index` of a table of the problem's kernels. */

@@ -400,18 +400,23 @@ static void print_explanation(const struct explanation *explanation)
     print_text("elements", explanation->elements);
 }
 
+static void print_verdict(const struct verdict *verdict)
+{
+    print_text("check", status_name(verdict->status));
+    print_text("detector", detector_name(verdict->detector));
+    print_text("reason", verdict->reason);
+    if (verdict->status == VERDICT_FAIL)
+        print_explanation(verdict->explanation);
+    print_number("error", verdict->error);
+    print_number("bound", verdict->bound);
+    print_number("relative_l2", verdict->relative_l2);
+}
+
 static void json_row(const struct request *request, const struct result *result, bool first)
 {
     printf("%s\n {\"name\": \"%s\"", first ? "" : ",", result->kernel->name);
     print_text("idea", result->kernel->idea);
-    print_text("check", status_name(result->verdict.status));
-    print_text("detector", detector_name(result->verdict.detector));
-    print_text("reason", result->verdict.reason);
-    if (result->verdict.status == VERDICT_FAIL)
-        print_explanation(result->verdict.explanation);
-    print_number("error", result->verdict.error);
-    print_number("bound", result->verdict.bound);
-    print_number("relative_l2", result->verdict.relative_l2);
+    print_verdict(&result->verdict);
     if (result->milliseconds > 0.0)
         printf(", \"time_ms\": %.9g, \"gflops\": %.9g, \"gb_per_s\": %.9g", result->milliseconds,
                request->problem->flops(request->sizes) * 1e-6 / result->milliseconds,
@@ -432,6 +437,51 @@ void report_results(const struct request *request, const char *device, const str
     for (size_t index = 0; index < count; index++)
         json_row(request, &results[index], index == 0);
     printf("\n]}\n");
+}
+
+void report_case(const struct request *request, const struct kernel *kernel,
+                 const struct test_case *one)
+{
+    if (!request->json)
+        return;
+    printf("{\"kernel\": \"%s\"", kernel->name);
+    print_text("case", case_options(request->problem, one));
+    print_text("wrong", one->wrong);
+    printf(", \"check\": \"\"}\n");
+    fflush(stdout);
+}
+
+void report_case_verdict(const struct request *request, const struct test_case *one,
+                         const struct result *result)
+{
+    const struct verdict *verdict = &result->verdict;
+    const char *options = case_options(request->problem, one);
+    if (request->json) {
+        printf("{\"kernel\": \"%s\"", result->kernel->name);
+        print_text("case", options);
+        print_text("wrong", one->wrong);
+        print_verdict(verdict);
+        printf("}\n");
+        fflush(stdout);
+    } else if (verdict->status == VERDICT_FAIL || verdict->status == VERDICT_REFUSED) {
+        printf("%s %s (%s): %s\n", result->kernel->name, options, one->wrong,
+               status_name(verdict->status));
+        print_wrapped(verdict->reason);
+    }
+}
+
+void report_case_count(const struct request *request, const struct case_count *count)
+{
+    if (request->json)
+        return;
+    printf("%-24s", count->kernel->name);
+    if (count->passed + count->failed > 0)
+        printf(" %d of %d %s cases right", count->passed, count->passed + count->failed,
+               case_level_names[request->cases]);
+    if (count->skipped > 0)
+        printf(" %d not run here", count->skipped);
+    printf("\n");
+    fflush(stdout);
 }
 
 void report_running(const struct request *request, const struct kernel *kernel)
@@ -466,6 +516,7 @@ static void json_facts(const struct problem *problem, const struct kernel *kerne
            kernel->polls ? "true" : "false");
     const char *own_sizes = kernel->own_sizes ? kernel->own_sizes : "";
     print_text("own_sizes", own_sizes);
+    print_text("edges", kernel->edges ? kernel->edges : "");
     print_text("shown_sizes", kernel->shown_sizes ? kernel->shown_sizes : own_sizes);
     print_text("timed_at", kernel->timed_at ? kernel->timed_at : "");
     if (problem->print_limits)

@@ -25,6 +25,21 @@ struct result {
 void report_results(const struct request *request, const char *device, const struct result *results,
                     size_t count);
 
+/*
+ * Report a kernel that is judged case by case. Text has a line for each kernel, and one for each
+ * case that it fails; JSON has a line for each case as it begins, and one for its verdict, so that
+ * a reader knows which case a program did not survive.
+ */
+struct case_count {
+    const struct kernel *kernel;
+    int passed, failed, skipped;
+};
+void report_case(const struct request *request, const struct kernel *kernel,
+                 const struct test_case *one);
+void report_case_verdict(const struct request *request, const struct test_case *one,
+                         const struct result *result);
+void report_case_count(const struct request *request, const struct case_count *count);
+
 /* Names the kernel that is about to run, if stderr is a terminal; null erases the name. */
 void report_running(const struct request *request, const struct kernel *kernel);
 

@@ -12,6 +12,28 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Fails a kernel that does not pass each of the quick cases, too. */
+static void judge_quickly(const struct request *request, struct trial *first,
+                          const struct kernel *kernel, struct verdict *verdict)
+{
+    struct case_walk walk;
+    struct test_case one;
+    cases_begin(&walk, request->problem, kernel, CASES_QUICK, request->seed);
+    while (verdict->status == VERDICT_PASS && cases_next(&walk, &one)) {
+        struct trial trial;
+        if (case_trial(&trial, request->problem, &one) != cudaSuccess)
+            continue; /* the device has no memory left */
+        const struct verdict other = trial_run(&trial, kernel);
+        if (other.status == VERDICT_FAIL) {
+            verdict->status = other.status;
+            verdict->detector = other.detector;
+            trial_say(first, verdict, "at %s: %s", case_options(request->problem, &one),
+                      other.reason);
+        }
+        trial_destroy(&trial);
+    }
+}
+
 static struct result run_kernel(const struct request *request, struct trial *trial, size_t index)
 {
     struct result result = {.kernel = request_kernel(request, index)};
@@ -21,6 +43,8 @@ static struct result run_kernel(const struct request *request, struct trial *tri
     if (result.verdict.status == VERDICT_PASS && backend_has_timing())
         result.milliseconds =
             trial_time(trial, result.kernel, (size_t)request->repeat, &result.verdict);
+    if (result.verdict.status == VERDICT_PASS && !request->has_case && !request->trace)
+        judge_quickly(request, trial, result.kernel, &result.verdict);
     return result;
 }
 
@@ -64,6 +88,54 @@ static enum step_status run_ladder(struct request *request, struct trial *trial,
     return status;
 }
 
+/* Judges a kernel by the list of cases. */
+static enum step_status run_cases_of(const struct request *request, const struct kernel *kernel)
+{
+    enum step_status status = STEP_PASSED;
+    struct case_walk walk;
+    struct test_case one;
+    struct result result = {.kernel = kernel};
+    struct case_count count = {.kernel = kernel};
+    cases_begin(&walk, request->problem, kernel, (enum case_level)request->cases, request->seed);
+    refusal_clear();
+    while (result.verdict.status != VERDICT_SKIPPED && cases_next(&walk, &one)) {
+        struct trial trial;
+        report_case(request, kernel, &one);
+        if (case_trial(&trial, request->problem, &one) != cudaSuccess) {
+            count.skipped++; /* the device has no memory left */
+            continue;
+        }
+        result.verdict = trial_run(&trial, kernel);
+        report_case_verdict(request, &one, &result);
+        if (result.verdict.status == VERDICT_SKIPPED)
+            count.skipped++;
+        else if (result.verdict.status == VERDICT_PASS)
+            count.passed++;
+        else
+            count.failed++;
+        status = worse(status, &result);
+        trial_destroy(&trial);
+        refusal_clear();
+    }
+    report_case_count(request, &count);
+    if (*refusal()) { /* a case cannot be read */
+        fprintf(stderr, "%s: %s\n", request->step->name, refusal());
+        status = STEP_BAD_USAGE;
+    }
+    return status;
+}
+
+static enum step_status run_cases(const struct request *request)
+{
+    enum step_status status = STEP_PASSED;
+    for (size_t index = 0; index < request_kernels(request); index++)
+        if (request_wants(request, index)) {
+            const enum step_status one = run_cases_of(request, request_kernel(request, index));
+            status = status == STEP_FAILED || one == STEP_PASSED ? status : one;
+        }
+    return status;
+}
+
 static enum step_status run_request(struct request *request)
 {
     const char *const step = request->step->name;
@@ -104,8 +176,16 @@ static enum step_status run_request(struct request *request)
     }
 
     struct trial trial;
+    struct test_case one = {.inputs = request->inputs, .seed = request->seed};
+    memcpy(one.sizes, request->sizes, sizeof one.sizes);
     refusal_clear();
-    status = trial_create(&trial, problem, request->sizes, request->inputs, request->seed, 0);
+    if (request->cases >= 0)
+        return run_cases(request);
+    if (!case_read(problem, request->placement, &one)) {
+        fprintf(stderr, "%s: %s\n", step, refusal());
+        return STEP_BAD_USAGE;
+    }
+    status = case_trial(&trial, problem, &one);
     if (status != cudaSuccess) {
         fprintf(stderr, "%s: %s\n", step, *refusal() ? refusal() : cudaGetErrorString(status));
         return STEP_BAD_USAGE;

@@ -90,7 +90,9 @@ static cudaError_t create_device(struct trial *trial)
     cudaError_t status = cudaStreamCreateWithFlags(&trial->stream, cudaStreamNonBlocking);
     for (int t = 0; t < trial->tensor_count && status == cudaSuccess; t++) {
         const size_t bytes = (size_t)tensor_bytes(&trial->tensors[t]);
-        status = device_buffer_create(&trial->device[t], bytes, trial->offset);
+        const int alone = trial->placement.offset_array;
+        const size_t offset = alone > 0 && alone != t + 1 ? 0 : trial->placement.offset;
+        status = device_buffer_create(&trial->device[t], bytes, offset);
         if (status == cudaSuccess)
             describe(&trial->device[t], &trial->tensors[t]);
         if (status == cudaSuccess && !is_output(trial, t))
@@ -173,7 +175,15 @@ static bool allocate_host(struct trial *trial)
 cudaError_t trial_create(struct trial *trial, const struct problem *problem, const long long *sizes,
                          enum input_kind kind, uint64_t seed, size_t offset)
 {
-    *trial = (struct trial){.problem = problem, .offset = offset};
+    return trial_create_placed(trial, problem, sizes, kind, seed,
+                               &(struct placement){.offset = offset});
+}
+
+cudaError_t trial_create_placed(struct trial *trial, const struct problem *problem,
+                                const long long *sizes, enum input_kind kind, uint64_t seed,
+                                const struct placement *placement)
+{
+    *trial = (struct trial){.problem = problem, .placement = *placement};
     memcpy(trial->sizes, sizes, sizeof trial->sizes);
 
     cudaError_t status = problem->tensors(trial->sizes, trial->tensors, &trial->tensor_count);
@@ -228,8 +238,7 @@ void trial_destroy(struct trial *trial)
     *trial = (struct trial){0};
 }
 
-/* Gives the verdict a reason. */
-static void say(struct trial *trial, struct verdict *verdict, const char *format, ...)
+void trial_say(struct trial *trial, struct verdict *verdict, const char *format, ...)
 {
     struct words *words = calloc(1, sizeof *words);
     verdict->reason = "there is no memory to say why";
@@ -255,7 +264,8 @@ static void fail_launch(struct trial *trial, struct verdict *verdict, const char
 {
     const char *report = backend_report();
     fail(verdict, DETECTOR_LAUNCH);
-    say(trial, verdict, "%s%s%s%s", when, cudaGetErrorString(error), *report ? ": " : "", report);
+    trial_say(trial, verdict, "%s%s%s%s", when, cudaGetErrorString(error), *report ? ": " : "",
+              report);
 }
 
 static bool guards_intact(struct trial *trial, const struct device_buffer *buffer, const char *name,
@@ -269,9 +279,9 @@ static bool guards_intact(struct trial *trial, const struct device_buffer *buffe
     if (status != cudaSuccess)
         fail_launch(trial, verdict, "", status);
     else if (distance < 0)
-        say(trial, verdict, "%s: written %lld bytes before its beginning", name, -distance);
+        trial_say(trial, verdict, "%s: written %lld bytes before its beginning", name, -distance);
     else
-        say(trial, verdict, "%s: written %lld bytes past its end", name, distance);
+        trial_say(trial, verdict, "%s: written %lld bytes past its end", name, distance);
     return false;
 }
 
@@ -284,7 +294,7 @@ static bool input_unchanged(struct trial *trial, int t, struct verdict *verdict)
     free(after);
     if (!unchanged) {
         fail(verdict, DETECTOR_INPUTS);
-        say(trial, verdict, "input %s was changed", trial->tensors[t].name);
+        trial_say(trial, verdict, "input %s was changed", trial->tensors[t].name);
     }
     return unchanged;
 }
@@ -297,16 +307,30 @@ static bool all_written(struct trial *trial, int t, struct verdict *verdict)
     if (unwritten == count)
         return true;
     fail(verdict, DETECTOR_POISON);
-    say(trial, verdict, "%s[%zu][%zu] was never written", tensor->name, unwritten / tensor->cols,
-        unwritten % tensor->cols);
+    trial_say(trial, verdict, "%s[%zu][%zu] was never written", tensor->name,
+              unwritten / tensor->cols, unwritten % tensor->cols);
     return false;
+}
+
+/* An output whose pointer was null still has its array here, in which nothing may be written. */
+static bool left_alone(struct trial *trial, int t, struct verdict *verdict)
+{
+    const struct tensor *tensor = &trial->tensors[t];
+    for (size_t i = 0; i < tensor->rows * tensor->cols; i++)
+        if (!check_is_poison(trial->host[t], tensor->type, i, t)) {
+            fail(verdict, DETECTOR_GUARD);
+            trial_say(trial, verdict, "%s[%zu][%zu] was written although %s is null", tensor->name,
+                      i / tensor->cols, i % tensor->cols, tensor->name);
+            return false;
+        }
+    return true;
 }
 
 void trial_compare(const struct trial *trial, struct comparison *comparison)
 {
     for (int t = trial->input_count; t < trial->tensor_count; t++) {
         const struct tensor *tensor = &trial->tensors[t];
-        for (size_t i = 0; i < trial->rows[t].count; i++)
+        for (size_t i = 0; i < trial->rows[t].count && t != trial->placement.null_array; i++)
             check_compare(comparison, tensor, trial->host[t], trial->rows[t].row[i] * tensor->cols,
                           tensor->cols, trial->value[t] + i * tensor->cols,
                           trial->scale[t] + i * tensor->cols);
@@ -349,7 +373,8 @@ static void judge(struct trial *trial, const struct device_buffer *workspace,
             fail_launch(trial, verdict, "", status);
             return;
         }
-        if (!all_written(trial, t, verdict))
+        if (t == trial->placement.null_array ? !left_alone(trial, t, verdict)
+                                             : !all_written(trial, t, verdict))
             return;
     }
     struct comparison comparison = {.bound = verdict->bound, .error = verdict->error};
@@ -358,7 +383,7 @@ static void judge(struct trial *trial, const struct device_buffer *workspace,
     verdict->relative_l2 = relative_l2(trial);
     if (comparison.wrong) {
         fail(verdict, DETECTOR_COMPARISON);
-        say(trial, verdict, "%s", comparison.first);
+        trial_say(trial, verdict, "%s", comparison.first);
     }
 }
 
@@ -367,7 +392,7 @@ cudaError_t trial_launch(const struct trial *trial, const struct kernel *kernel,
 {
     void *device[MAX_TENSORS];
     for (int t = 0; t < trial->tensor_count; t++)
-        device[t] = trial->device[t].data;
+        device[t] = t > 0 && t == trial->placement.null_array ? NULL : trial->device[t].data;
     return trial->problem->run(kernel, trial->sizes, device, workspace->data, trial->stream);
 }
 
@@ -450,6 +475,21 @@ static void explain_values(struct trial *trial, const struct kernel *kernel,
              *explanation->why ? ". Why: " : "", explanation->why);
 }
 
+/* What an earlier launch wrote must not pass for the last one's. */
+static cudaError_t launch_all(struct trial *trial, const struct kernel *kernel,
+                              const struct device_buffer *workspace)
+{
+    const int launches = trial->placement.launches;
+    cudaError_t status = cudaSuccess;
+    for (int i = 0; i + 1 < launches && status == cudaSuccess; i++)
+        status = trial_launch(trial, kernel, workspace);
+    if (launches > 1 && status == cudaSuccess)
+        status = cudaStreamSynchronize(trial->stream);
+    if (launches > 1 && status == cudaSuccess)
+        status = trial_poison(trial, NULL);
+    return status == cudaSuccess ? trial_launch(trial, kernel, workspace) : status;
+}
+
 struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
 {
     struct verdict verdict = {
@@ -459,8 +499,8 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
 
     cudaError_t status = prepare(trial);
     if (status != cudaSuccess) {
-        say(trial, &verdict, "not run: the device could not be set up again (%s)",
-            cudaGetErrorString(status));
+        trial_say(trial, &verdict, "not run: the device could not be set up again (%s)",
+                  cudaGetErrorString(status));
         return verdict;
     }
     if (workspace_bytes > 0) {
@@ -470,8 +510,8 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
     }
     if (status == cudaErrorMemoryAllocation) {
         cudaGetLastError();
-        say(trial, &verdict, "needs %zu bytes of workspace, which the device does not have",
-            workspace_bytes);
+        trial_say(trial, &verdict, "needs %zu bytes of workspace, which the device does not have",
+                  workspace_bytes);
         return verdict;
     }
 
@@ -480,10 +520,10 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
 
     refusal_clear();
     if (status == cudaSuccess)
-        status = trial_launch(trial, kernel, &workspace);
+        status = launch_all(trial, kernel, &workspace);
     if ((status == cudaErrorInvalidValue || status == cudaErrorNotSupported) && *refusal()) {
         verdict.status = status == cudaErrorNotSupported ? VERDICT_SKIPPED : VERDICT_REFUSED;
-        say(trial, &verdict, "%s", refusal());
+        trial_say(trial, &verdict, "%s", refusal());
     } else {
         verdict.status = VERDICT_PASS;
         if (status == cudaSuccess)

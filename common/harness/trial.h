@@ -46,12 +46,20 @@ struct verdict {
     const struct explanation *explanation;
 };
 
+/* A placement says how a caller hands its arrays over. Where no array is named, the index is 0. */
+struct placement {
+    size_t offset;    /* device pointers are this many bytes past a multiple of 256: */
+    int offset_array; /* that of the tensor with this index plus 1, or all for 0 */
+    int null_array;   /* this output's pointer is null: the caller does not want it */
+    int launches;     /* the kernel is launched so often in a row before it is judged; 0 is once */
+};
+
 struct trial {
     const struct problem *problem;
     long long sizes[MAX_SIZES];
     struct tensor tensors[MAX_TENSORS];
     int tensor_count, input_count;
-    size_t offset; /* every device pointer is this many bytes past a multiple of 256 */
+    struct placement placement;
 
     void *host[MAX_TENSORS]; /* inputs as generated, outputs as last read back */
     struct device_buffer device[MAX_TENSORS];
@@ -74,6 +82,9 @@ struct trial {
  */
 cudaError_t trial_create(struct trial *trial, const struct problem *problem, const long long *sizes,
                          enum input_kind kind, uint64_t seed, size_t offset);
+cudaError_t trial_create_placed(struct trial *trial, const struct problem *problem,
+                                const long long *sizes, enum input_kind kind, uint64_t seed,
+                                const struct placement *placement);
 void trial_destroy(struct trial *trial);
 
 /* Call this after changing the inputs in trial->host. It computes the inputs that follow from
@@ -81,13 +92,19 @@ void trial_destroy(struct trial *trial);
 cudaError_t trial_update(struct trial *trial);
 
 /*
- * Runs a kernel of the problem once and checks it. Outputs and workspace are poisoned before the
- * run. Afterwards there must be no error, the guards intact, the inputs unchanged, every output
- * element written, and the checked rows as close to the reference as the arithmetic allows. After a
- * failure the device is set up afresh, so that the next kernel is not judged by what this one left
- * behind. Where that fails, the next kernel does not run and its verdict says so.
+ * Runs a kernel of the problem and checks it. Outputs and workspace are poisoned before the run.
+ * Where the placement asks for several launches, all but the last follow each other at once; before
+ * the last the outputs are poisoned again, and the workspace stays as it is. Afterwards there must
+ * be no error, the guards intact, the inputs unchanged, every output element written, and the
+ * checked rows as close to the reference as the arithmetic allows. After a failure the device is
+ * set up afresh, so that the next kernel is not judged by what this one left behind. Where that
+ * fails, the next kernel does not run and its verdict says so.
  */
 struct verdict trial_run(struct trial *trial, const struct kernel *kernel);
+
+/* Gives the verdict a reason, as printf() would print it. */
+void trial_say(struct trial *trial, struct verdict *verdict, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /*
  * trial_run() is made of these, for tests that launch in their own way (many times, on two streams,

@@ -1,5 +1,6 @@
 #include "attention.h"
 
+#include "harness/cases.h"
 #include "harness/explain.h"
 #include "harness/refusal.h"
 
@@ -336,6 +337,30 @@ static double element_V(const struct attention *call, enum input_kind kind, uint
     return input_element(row, col, (size_t)call->head_dim, kind_V, seed, STREAM_V);
 }
 
+/*
+ * With SPECIAL inputs a score is -inf, or overflows to it, for every key but the last few (the
+ * first kv head), for every key but the first two (the second), or for all (the third): the whole
+ * of a tile, and more than one. Q's first feature is positive, and K's is what makes the score.
+ */
+static void put_special(const struct attention *call, void *const *host)
+{
+    const size_t cols = (size_t)call->head_dim, keys = (size_t)call->seq_kv;
+    const bool overflows = call->type == TENSOR_F32 && call->seq_q % 2 == 1;
+    for (size_t row = 0; row < attention_query_rows(call); row++)
+        tensor_store(host[0], call->type, row * cols,
+                     overflows ? 0x1p100
+                               : 0.5 + fabs(tensor_element(host[0], call->type, row * cols)));
+    for (size_t row = 0; row < key_rows(call); row++) {
+        const size_t head = row / keys % 3, key = row % keys;
+        const bool stays = head == 0 ? key + 3 >= keys : head == 1 && key < 2;
+        const double finite = overflows ? 0.0 : tensor_element(host[1], call->type, row * cols);
+        tensor_store(host[1], call->type, row * cols,
+                     stays       ? finite
+                     : overflows ? -0x1p100
+                                 : -INFINITY);
+    }
+}
+
 static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
                    void *const *host)
 {
@@ -348,8 +373,12 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
         tensor_store(host[0], call.type, i, element_Q(&call, kind, seed, i / cols, i % cols));
     for (size_t i = 0; i < elements_K; i++) {
         tensor_store(host[1], call.type, i, element_K(&call, kind, seed, i / cols, i % cols));
-        tensor_store(host[2], call.type, i, element_V(&call, kind, seed, i / cols, i % cols));
+        const double v = element_V(&call, kind, seed, i / cols, i % cols);
+        tensor_store(host[2], call.type, i,
+                     kind == INPUTS_SUBNORMAL ? v * 0.25 * tensor_smallest_normal(call.type) : v);
     }
+    if (kind == INPUTS_SPECIAL)
+        put_special(&call, host);
 }
 
 /* -------------------------------------------------------------------------------------------------
@@ -423,8 +452,12 @@ static void add(struct query *query, const struct attention *call, const double 
                 const double *v)
 {
     const size_t d = (size_t)call->head_dim;
-    const double scale = call->scale, s = scale * dot(query->q, key, d);
-    query->reach = fmax(query->reach, fabs(scale) * query->norm * norm);
+    const double scale = call->scale;
+    double s = scale * dot(query->q, key, d);
+    if (s < -(double)FLT_MAX) /* in float it is -inf, and has no weight */
+        s = -INFINITY;
+    else
+        query->reach = fmax(query->reach, fabs(scale) * query->norm * norm);
     if (s > query->m)
         raise_maximum(query, d, s, true, true);
     weigh(query, d, exp(s - query->m), v);
@@ -460,7 +493,7 @@ static double bound(const long long sizes[MAX_SIZES])
  */
 static void finish(struct query *query, const struct attention *call, double *LSE, double *scale)
 {
-    const bool sees = query->visible > 0;
+    const bool sees = query->visible > 0 && query->l != 0.0;
     const double normalise = sees ? 1.0 / query->l : 0.0, A = query->reach;
     const double smallest_normal = tensor_smallest_normal(call->type);
     for (size_t c = 0; c < (size_t)call->head_dim; c++) {
@@ -540,6 +573,149 @@ static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SI
     call.workspace = workspace_memory;
     call.stream = stream;
     return attention_run((const struct attention_kernel *)kernel, &call);
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * Cases. They name no element type, and a kernel runs them with the first that it takes; its
+ * head_dim is rounded up to a multiple that it takes, too.
+ */
+
+#define ALL_KINDS "normal,uniform,large,ascending,descending,outliers,constant,special,subnormal"
+
+static const struct case_family cases[] = {
+    {CASES_QUICK, "--heads 1,2 --seq 32 --head-dim 32,64", "anything: whole tiles"},
+    {CASES_QUICK, "--heads 2 --seq-q 19 --seq-kv 37 --head-dim 24 --null LSE",
+     "an LSE that is null"},
+    {CASES_QUICK,
+     "--batch 2 --heads 2 --kv-heads 1 --seq-q 33 --seq-kv 65 --head-dim 40 --inputs ascending",
+     "ragged tiles, shared keys, a maximum that keeps rising"},
+    {CASES_QUICK, "--heads 1 --seq-q 5 --seq-kv 70 --head-dim 128", "more keys than queries"},
+    {CASES_QUICK, "--heads 3 --seq-q 17 --seq-kv 60 --head-dim 64 --inputs special",
+     "scores of -inf: whole tiles, and all"},
+    {CASES_QUICK, "--heads 1 --seq-q 17 --seq-kv 60 --head-dim 64 --inputs large",
+     "exponentials that overflow"},
+    {CASES_QUICK, "--heads 1,2 --seq-q 40,19 --seq-kv 40,37 --head-dim 64,32 --causal",
+     "the mask, and its alignment to the bottom right"},
+    {CASES_QUICK, "--heads 1 --seq-q 37 --seq-kv 19 --head-dim 32 --causal",
+     "queries that see no key"},
+    {CASES_USUAL,
+     "--heads 1 --seq 1,2,3,7,15,16,17,31,32,33,63,64,65,80,100,127,128,129,131 "
+     "--head-dim 20 --causal 0",
+     "sequences below, at and above each tile"},
+    {CASES_USUAL,
+     "--heads 1 --seq 1,2,3,7,15,16,17,31,32,33,63,64,65,80,100,127,128,129,131 "
+     "--head-dim 20 --causal --inputs ascending",
+     "sequences below, at and above each tile, with a mask"},
+    {CASES_USUAL,
+     "--heads 1 --seq-q 21 --seq-kv 70 --head-dim "
+     "1,2,3,4,5,16,31,32,33,36,63,64,65,68,80,95,96,97,100,127,128",
+     "both sides of each width that head_dim is padded to"},
+    {CASES_USUAL,
+     "--heads 1,2,1,2,1,2,1,2,1 --kv-heads 1 --seq-q 1,300,2,129,5,31,97,1,3 "
+     "--seq-kv 300,1,257,3,1000,97,31,600,128 --head-dim 16,33,16,33,16,33,16,33,40 "
+     "--inputs normal,descending,normal,ascending",
+     "queries that are not keys"},
+    {CASES_USUAL,
+     "--batch 2,3,1 --heads 3,2,4 --kv-heads 3,1,2 --seq-q 18,9,18 --seq-kv 37,70,37 "
+     "--head-dim 20",
+     "batches and heads"},
+    {CASES_USUAL, "--heads 1 --seq-q 35 --seq-kv 131 --head-dim 64 --inputs " ALL_KINDS,
+     "values of each kind"},
+    {CASES_USUAL, "--heads 1 --seq-q 17 --seq-kv 66 --head-dim 19 --inputs " ALL_KINDS,
+     "values of each kind"},
+    {CASES_USUAL, "--heads 1 --seq-q 67 --seq-kv 131 --head-dim 64 --causal --inputs " ALL_KINDS,
+     "values of each kind, with a mask"},
+    {CASES_USUAL, "--heads 1 --seq-q 1 --seq-kv 700 --head-dim 40 --inputs " ALL_KINDS,
+     "one query, values of each kind"},
+    {CASES_USUAL, "--heads 3 --seq-q 6,7 --seq-kv 300,300 --head-dim 20 --inputs special",
+     "scores of -inf: whole tiles, runs of keys, and all"},
+    {CASES_USUAL,
+     "--heads 1 --seq-q 261,257,133,130,19 --seq-kv 67,130,131,69,257 "
+     "--head-dim 64,32,96,128,64",
+     "full tiles and a tail, both ways"},
+    {CASES_USUAL,
+     "--heads 2,4,2,1 --kv-heads 2,2,2,1 --seq-q 40,70,300,300 "
+     "--seq-kv 40,161,140,200 --head-dim 40,40,100,100 "
+     "--inputs normal,descending,ascending,normal",
+     "loops that turn three times while heads and chunks change"},
+    {CASES_USUAL,
+     "--heads 1 --seq-q 130 --seq-kv 1025 --head-dim 72 --inputs ascending --causal 0,1",
+     "the last key of many"},
+    {CASES_USUAL,
+     "--heads 2,2,1,1,1,1 --kv-heads 1 --seq-q 1,2,5,64,65,100 --seq-kv 300,65,129,127,66,293 "
+     "--head-dim 64,64,64,128,64,64 --causal",
+     "the mask with fewer queries than keys"},
+    {CASES_USUAL,
+     "--heads 2,2,1,1,1,1 --kv-heads 1 --seq-q 2,33,65,129,300,293 --seq-kv 1,32,1,64,1,100 "
+     "--head-dim 64,64,64,128,64,64 --causal",
+     "queries that see no key, and whole tiles of them"},
+    {CASES_USUAL,
+     "--heads 1 --seq-q 389,261,385,261,257 --seq-kv 261,389,300,261,270 "
+     "--head-dim 64,64,64,128,128 --causal 1,1,0,1,0",
+     "large tiles: two full ones and a tail, both ways"},
+    {CASES_USUAL, "--heads 1 --seq-q 64 --seq-kv 1030,650,1030 --head-dim 64,128,64 --causal 0,1,1",
+     "stages that are filled three times"},
+    {CASES_USUAL, "--batch 1,2 --heads 2 --seq 40,70 --head-dim 40,104 --causal 0,1",
+     "a padded head_dim, and what lies past it"},
+    {CASES_USUAL, "--heads 2,1,6 --kv-heads 2,1,3 --seq-q 37 --seq-kv 45 --head-dim 64 --causal",
+     "batches and heads, with a mask"},
+    {CASES_USUAL, "--heads 1 --seq-q 131 --seq-kv 513 --head-dim 64 --causal",
+     "a mask in three blocks of keys"},
+    {CASES_USUAL,
+     "--heads 1 --seq-q 19 --seq-kv 70 --head-dim 128 --causal 0 --inputs "
+     "large,ascending,descending,outliers,special",
+     "values of each kind"},
+    {CASES_USUAL, "--heads 1 --seq-q 18 --seq-kv 34 --head-dim 30,64,72 --offset 4,8,12",
+     "pointers off their alignment"},
+    {CASES_USUAL,
+     "--heads 2 --kv-heads 1 --seq-q 18 --seq-kv 70 --head-dim 64 --offset 4 --offset-of "
+     "Q,K,V,O,LSE",
+     "one array off its alignment"},
+    {CASES_USUAL, "--heads 1 --seq-q 37,1,5 --seq-kv 70,530,40 --head-dim 24,64,128 --null LSE",
+     "an LSE that is null"},
+    {CASES_USUAL,
+     "--batch 1,0,1,1,0,1 --heads 0,2,1,0,2,1 --kv-heads 0,1,1,0,1,1 --seq 5,5,0,5,5,0 --head-dim "
+     "16 --causal 0,0,0,1,1,1",
+     "nothing to do"},
+    {CASES_USUAL, "--heads 2 --kv-heads 1 --seq-q 200 --seq-kv 140 --head-dim 64 --type bf16",
+     "the other element type"},
+    {CASES_USUAL,
+     "--heads 1 --seq-q 67 --seq-kv 131 --head-dim 64 --causal --type bf16 --inputs "
+     "ascending,outliers,special",
+     "the other element type"},
+    {CASES_USUAL,
+     "--batch 2,1 --heads 3,12 --kv-heads 3,4 --seq-q 70,30 --seq-kv 90,50 "
+     "--head-dim 40,64 --launches 3 --causal 0",
+     "what one launch leaves to the next, with more tiles than multiprocessors"},
+    {CASES_USUAL,
+     "--heads 10 --kv-heads 5 --seq-q 130 --seq-kv 140 --head-dim 64 --causal "
+     "--launches 3",
+     "what one launch leaves to the next, with more tiles than multiprocessors"},
+    {CASES_FULL,
+     "--batch 65537,1,1 --heads 1,65540,1 --kv-heads 1,32770,1 --seq-q 1,1,66000 "
+     "--seq-kv 1,1,1 --head-dim 8",
+     "more heads, batches or queries than 16 bits count"},
+    {CASES_FULL,
+     "--heads 1 --seq-q 35 --seq-kv 255,256,257,383,385 --head-dim 36,64,72,100,128 "
+     "--inputs ascending",
+     "tiles of 64 and 128 keys, just below and above"},
+    {CASES_FULL, "--heads 1 --seq-q 191,193,255,257 --seq-kv 70 --head-dim 64 --causal 0,1",
+     "tiles of 64, 128 and 192 queries, just below and above"},
+    {0},
+};
+
+static bool fits(const struct kernel *kernel, long long sizes[MAX_SIZES], size_t *offset)
+{
+    const struct attention_kernel *row = (const struct attention_kernel *)kernel;
+    const unsigned types = types_of(row);
+    const int multiple = multiple_of(row);
+    if (sizes[ATTENTION_TYPE] == TENSOR_F32)
+        while (!(types >> sizes[ATTENTION_TYPE] & 1))
+            sizes[ATTENTION_TYPE]++;
+    const long long dim = (sizes[ATTENTION_HEAD_DIM] + multiple - 1) / multiple * multiple;
+    sizes[ATTENTION_HEAD_DIM] = dim < row->max_head_dim ? dim : row->max_head_dim;
+    return types >> sizes[ATTENTION_TYPE] & 1 && (row->causal || !sizes[ATTENTION_CAUSAL]) &&
+           (row->alignment == 0 || *offset % (size_t)row->alignment == 0);
 }
 
 /* -------------------------------------------------------------------------------------------------
@@ -734,4 +910,6 @@ const struct problem attention_problem = {
     .compulsory_bytes = compulsory_bytes,
     .run = run,
     .mistakes = &mistakes,
+    .cases = cases,
+    .fits = fits,
 };

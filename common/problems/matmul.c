@@ -1,5 +1,6 @@
 #include "matmul.h"
 
+#include "harness/cases.h"
 #include "harness/explain.h"
 #include "harness/refusal.h"
 
@@ -81,6 +82,19 @@ static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_S
 }
 
 /* A has elements of the kind. So does B, unless its elements would then be alike. */
+/*
+ * An infinity in A or B makes its row or column infinite, and NaN where it meets a zero (0 * inf)
+ * or an infinity of the other sign. Nothing may spread beyond.
+ */
+static void put_infinities(float *A, float *B, size_t M, size_t N, size_t K)
+{
+    A[(M - 1) * K] = INFINITY;     /* row M - 1 */
+    A[5 * K + K - 1] = -INFINITY;  /* row 5 */
+    B[N - 1] = 0.0f;               /* 0 * inf at [M - 1][N - 1] */
+    B[(K - 1) * N + 3] = INFINITY; /* column 3; -inf at [5][3], not NaN */
+    A[7 * K + K - 1] = 0.0f;       /* 0 * inf at [7][3] */
+}
+
 static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
                    void *const *host)
 {
@@ -90,6 +104,11 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
         kind == INPUTS_UNIFORM || kind == INPUTS_OUTLIERS ? kind : INPUTS_NORMAL;
     input_matrix(host[0], M, K, kind, seed, 0);
     input_matrix(host[1], K, N, kind_B, seed, 1);
+    if (kind == INPUTS_SUBNORMAL)
+        for (size_t i = 0; i < M * K; i++)
+            ((float *)host[0])[i] *= 0x1p-130f;
+    if (kind == INPUTS_SPECIAL && M > 7 && N > 3 && K > 1)
+        put_infinities(host[0], host[1], M, N, K);
 }
 
 /* The elements of A and B are at A[row * a_row + k * a_k] and B[k * b_k + col * b_col]. */
@@ -162,6 +181,51 @@ static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SI
     return matmul_run((const struct matmul_kernel *)kernel, device[0], device[1], device[2],
                       (int)sizes[MATMUL_M], (int)sizes[MATMUL_N], (int)sizes[MATMUL_K], stream);
 }
+
+/* ---- Cases ---- */
+
+static const struct case_family cases[] = {
+    {CASES_QUICK, "--sizes 16x16x16,64x32x48", "anything: whole tiles"},
+    {CASES_QUICK, "--sizes 33x20x41,5x70x1,129x67x18", "ragged tiles"},
+    {CASES_QUICK, "--m 20 --n 9 --k 0", "an empty sum"},
+    {CASES_QUICK, "--m 40 --n 36 --k 30 --inputs uniform", "sums that do not cancel"},
+    {CASES_USUAL,
+     "--sizes 1x1x1,2x2x2,3x3x3,7x7x7,15x15x15,16x16x16,17x17x17,31x31x31,32x32x32,"
+     "33x33x33,63x63x63,64x64x64,65x65x65,80x80x80,100x100x100,127x127x127,128x128x128,"
+     "129x129x129",
+     "sides below, at and above each tile"},
+    {CASES_USUAL,
+     "--sizes 37x53x71,71x37x53,53x71x37,131x67x19,19x131x67,67x19x131,257x263x9,1x515x33,"
+     "515x1x33,1x1x203,3x5x300,1000x3x5,3x1000x5,64x128x24,128x64x24,129x127x25,"
+     "127x129x95,128x128x96",
+     "a swapped pair of sizes"},
+    {CASES_USUAL, "--m 20 --n 24 --k 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,33,36,39,42,45,48",
+     "the last tile along K, of every length"},
+    {CASES_USUAL, "--sizes 1x1x0,200x150x0,0x7x9,7x0x9,0x0x9,0x0x0,0x7x0", "nothing to do"},
+    {CASES_USUAL,
+     "--m 33 --n 65 --k 70 --inputs uniform,large,ascending,descending,outliers,"
+     "constant,special,subnormal",
+     "values of each kind"},
+    {CASES_USUAL,
+     "--m 130 --n 20 --k 140 --inputs uniform,large,ascending,descending,outliers,"
+     "constant,special,subnormal",
+     "values of each kind"},
+    {CASES_USUAL, "--sizes 128x256x64,35x37x19,130x261x70 --inputs special",
+     "what lies past an edge, times an infinity"},
+    {CASES_USUAL, "--m 64 --n 64 --k 64 --offset 4,8,12", "rows that are not aligned to 16 bytes"},
+    {CASES_USUAL, "--m 130 --n 132 --k 20 --offset 4,8,12", "rows that are not aligned"},
+    {CASES_USUAL, "--m 33 --n 35 --k 37 --offset 4,8,12", "rows that are not aligned"},
+    {CASES_USUAL, "--m 36 --n 40 --k 20 --offset 4 --offset-of A,B,C", "one array off alignment"},
+    {CASES_USUAL, "--m 132 --n 260 --k 64 --offset 4 --offset-of A,B,C", "one array off alignment"},
+    {CASES_USUAL, "--m 64 --n 128 --k 256 --offset 4 --offset-of A,B,C", "one array off alignment"},
+    {CASES_USUAL, "--sizes 5000x2x3,2x5000x3", "many tiles along one side"},
+    {CASES_USUAL, "--sizes 300x130x20,61x150x70 --launches 3",
+     "what one launch leaves to the next"},
+    {CASES_FULL, "--sizes 66000x1x1,1x66000x1", "more tiles than 16 bits count"},
+    {CASES_FULL, "--sizes 255x257x31,256x255x32,257x256x33,383x130x96",
+     "tiles of 256, just below and above"},
+    {0},
+};
 
 /* ---- Mistakes ---- */
 
@@ -239,4 +303,5 @@ const struct problem matmul_problem = {
     .compulsory_bytes = compulsory_bytes,
     .run = run,
     .mistakes = &mistakes,
+    .cases = cases,
 };

@@ -1,5 +1,6 @@
 #include "softmax.h"
 
+#include "harness/cases.h"
 #include "harness/explain.h"
 #include "harness/refusal.h"
 
@@ -52,10 +53,91 @@ static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_S
     return row->cost(row, (int)sizes[SOFTMAX_ROWS], (int)sizes[SOFTMAX_COLS]);
 }
 
+enum special_row {
+    ONE_MINUS_INFINITY, /* 0 there, and no effect on the rest */
+    ALL_MINUS_INFINITY, /* NaN */
+    ONE_FINITE,         /* 1 there, 0 elsewhere */
+    HALF_MINUS_INFINITY,
+    ONE_PLUS_INFINITY, /* NaN */
+    TWO_PLUS_INFINITIES,
+    BOTH_INFINITIES,
+    ONE_NAN, /* NaN */
+    NAN_AND_MINUS_INFINITY,
+    LARGEST_AND_SMALLEST, /* FLT_MAX - (-FLT_MAX) overflows: 1 and 0 */
+    ALL_LARGEST,
+    SUBNORMAL_RESULTS,
+    FAR_BELOW_ZERO, /* no finite stand-in for -inf works here */
+    ONE_FAR_BELOW_ZERO,
+    SPECIAL_ROWS
+};
+
+static void fill_special(float *x, size_t cols, enum special_row kind, size_t at)
+{
+    const size_t other = (at + cols / 2) % cols;
+    for (size_t col = 0; col < cols; col++) {
+        switch (kind) {
+        case ALL_MINUS_INFINITY:
+        case ONE_FINITE:
+        case ONE_FAR_BELOW_ZERO:
+        case NAN_AND_MINUS_INFINITY:
+            x[col] = -INFINITY;
+            break;
+        case HALF_MINUS_INFINITY:
+            if ((col < cols / 2) == (at < cols / 2) && col != at)
+                x[col] = -INFINITY;
+            break;
+        case LARGEST_AND_SMALLEST:
+            x[col] = col % 2 ? FLT_MAX : -FLT_MAX;
+            break;
+        case ALL_LARGEST:
+            x[col] = FLT_MAX;
+            break;
+        case SUBNORMAL_RESULTS:
+            x[col] = col == at ? 0.0f : -85.0f - (float)(col % 32);
+            break;
+        case FAR_BELOW_ZERO:
+            x[col] = -20000.0f - (float)(col % 8);
+            break;
+        default:
+            break;
+        }
+    }
+    if (kind == ONE_MINUS_INFINITY)
+        x[at] = -INFINITY;
+    else if (kind == ONE_FINITE)
+        x[at] = -3.0f;
+    else if (kind == ONE_FAR_BELOW_ZERO)
+        x[at] = -20000.0f;
+    else if (kind == ONE_PLUS_INFINITY)
+        x[at] = INFINITY;
+    else if (kind == TWO_PLUS_INFINITIES || kind == BOTH_INFINITIES) {
+        x[other] = kind == BOTH_INFINITIES ? -INFINITY : INFINITY;
+        x[at] = INFINITY;
+    } else if (kind == ONE_NAN || kind == NAN_AND_MINUS_INFINITY)
+        x[at] = NAN;
+}
+
+/* The special element comes first, in the middle and last, so that it belongs to different threads
+ * and different pieces of the row. */
+static void put_special(float *x, size_t rows, size_t cols)
+{
+    for (size_t row = 0; row < rows; row++) {
+        const size_t positions[] = {0, cols / 2, cols - 1};
+        fill_special(x + row * cols, cols, (enum special_row)(row % SPECIAL_ROWS),
+                     positions[row / SPECIAL_ROWS % 3]);
+    }
+}
+
 static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
                    void *const *host)
 {
-    input_matrix(host[0], (size_t)sizes[SOFTMAX_ROWS], (size_t)sizes[SOFTMAX_COLS], kind, seed, 0);
+    const size_t rows = (size_t)sizes[SOFTMAX_ROWS], cols = (size_t)sizes[SOFTMAX_COLS];
+    float *const x = host[0];
+    input_matrix(x, rows, cols, kind, seed, 0);
+    if (kind == INPUTS_SPECIAL && cols > 0)
+        put_special(x, rows, cols);
+    for (size_t i = 0; i < rows * cols && kind == INPUTS_SUBNORMAL; i++)
+        x[i] = i % cols == seed % cols ? 0.0f : x[i] - 95.0f;
 }
 
 struct statistics {
@@ -129,6 +211,63 @@ static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SI
     return softmax_run((const struct softmax_kernel *)kernel, device[0], device[1],
                        (int)sizes[SOFTMAX_ROWS], (int)sizes[SOFTMAX_COLS], stream);
 }
+
+/* ---- Cases ---- */
+
+#define ALL_KINDS "normal,uniform,large,ascending,descending,outliers,constant,special,subnormal"
+/* As many rows as there are special ones, each with its element in three places. */
+#define SPECIAL "--rows 39 --inputs special "
+
+static const struct case_family cases[] = {
+    {CASES_QUICK, "--sizes 4x32,8x256", "anything: whole rows"},
+    {CASES_QUICK, "--sizes 3x45,130x7,2x1025", "ragged rows"},
+    {CASES_QUICK, "--rows 3 --cols 300 --inputs ascending", "a maximum that keeps rising"},
+    {CASES_QUICK, "--rows 4 --cols 200 --inputs large", "exponentials that overflow"},
+    {CASES_QUICK, SPECIAL "--cols 33", "infinities and NaN"},
+    {CASES_USUAL, "--rows 5 --cols 1,2,3,4,5,7,8,31,32,33,63,65,80,100,127,128,129", "short rows"},
+    {CASES_USUAL,
+     "--rows 5 --cols 1,2,3,4,5,7,8,31,32,33,63,65,80,100,127,128,129 --inputs ascending",
+     "short rows, each with a maximum at its end"},
+    {CASES_USUAL, "--rows 5 --cols 3 --inputs " ALL_KINDS, "values of each kind"},
+    {CASES_USUAL, "--rows 5 --cols 33 --inputs " ALL_KINDS, "values of each kind"},
+    {CASES_USUAL, "--rows 5 --cols 127 --inputs " ALL_KINDS, "values of each kind"},
+    {CASES_USUAL, "--rows 3 --cols 1031 --inputs " ALL_KINDS, "values of each kind"},
+    {CASES_USUAL, "--rows 3 --cols 4100 --inputs " ALL_KINDS, "values of each kind"},
+    {CASES_USUAL, "--rows 2 --cols 16388 --inputs " ALL_KINDS, "values of each kind"},
+    {CASES_USUAL,
+     "--rows 3 --cols 131,132,255,256,260,511,515,516,1000,1023,1024,1025,1028,1031,2047,2051,"
+     "2052,4096,4097,4100,8191,8196 --inputs ascending",
+     "both sides of each shape of thread block"},
+    {CASES_USUAL, "--rows 2 --cols 16384,16387,16388,32768,32769,32771", "very long rows"},
+    {CASES_USUAL, "--rows 1 --cols 16384,16387,16388,32768,32769,32771 --inputs ascending",
+     "very long rows"},
+    {CASES_USUAL, "--rows 2,1,1 --cols 131071,131072,131072 --inputs large,ascending,descending",
+     "rows longer than a block keeps"},
+    {CASES_USUAL, "--rows 1,2,7,8,9,16,17,31,33,63,65,127,128,129,1000 --cols 20", "many rows"},
+    {CASES_USUAL, "--rows 1,2,7,8,9,16,17,31,33,63,65,127,128,129 --cols 135 --inputs outliers",
+     "many rows"},
+    {CASES_USUAL, "--rows 1,2,7,8,9,16,17,31,33,63,65,127,128,129 --cols 301 --inputs uniform",
+     "many rows"},
+    {CASES_USUAL, "--sizes 137x1031,139x1028,2011x3", "more rows than multiprocessors"},
+    {CASES_USUAL, "--sizes 0x3,3x0", "nothing to do"},
+    {CASES_USUAL, "--rows 3 --cols 1,2,3,4,5,6,7,8,9,31,127,128,515,1024,4099,32774 --offset 4",
+     "rows that are not aligned"},
+    {CASES_USUAL, "--rows 3 --cols 1,2,3,4,5,6,7,8,9,31,127,128,515,1024,4099,32774 --offset 8",
+     "rows that are not aligned"},
+    {CASES_USUAL, "--rows 3 --cols 1,2,3,4,5,6,7,8,9,31,127,128,515,1024,4099,32774 --offset 12",
+     "rows that are not aligned"},
+    {CASES_USUAL, "--rows 3 --cols 1,6,128,1023,1028,4099,33000 --offset 4 --offset-of input",
+     "an output aligned unlike the input"},
+    {CASES_USUAL, "--rows 3 --cols 1,6,128,1023,1028,4099,33000 --offset 8 --offset-of output",
+     "an output aligned unlike the input"},
+    {CASES_USUAL, SPECIAL "--cols 1,2,5,128,515,1023,4096,4097,32777", "infinities and NaN"},
+    {CASES_USUAL, "--sizes 40x1031,9x4100 --launches 3", "what one launch leaves to the next"},
+    {CASES_FULL, "--sizes 65537x1,66000x5", "more rows than 16 bits count"},
+    {CASES_FULL, "--rows 5 --cols 7 --inputs " ALL_KINDS, "values of each kind"},
+    {CASES_FULL, "--rows 3 --cols 515 --inputs " ALL_KINDS, "values of each kind"},
+    {CASES_FULL, "--rows 2 --cols 8196 --inputs " ALL_KINDS, "values of each kind"},
+    {0},
+};
 
 /* ---- Mistakes ---- */
 
@@ -247,4 +386,5 @@ const struct problem softmax_problem = {
     .compulsory_bytes = compulsory_bytes,
     .run = run,
     .mistakes = &mistakes,
+    .cases = cases,
 };

@@ -8,18 +8,15 @@ static const struct matmul_kernel *tiled_matmul_kernels(void)
     return step_rows(&step_02, &matmul_problem);
 }
 
+CALL_TEST(cases, part_1, ladder_cases(&matmul_problem, tiled_matmul_kernels(), 0, 4))
+CALL_TEST(cases, part_2, ladder_cases(&matmul_problem, tiled_matmul_kernels(), 1, 4))
+CALL_TEST(cases, part_3, ladder_cases(&matmul_problem, tiled_matmul_kernels(), 2, 4))
+CALL_TEST(cases, part_4, ladder_cases(&matmul_problem, tiled_matmul_kernels(), 3, 4))
+CALL_TEST(cases, own, ladder_own_cases(&matmul_problem, tiled_matmul_kernels()))
 CALL_TEST(shapes, failed_once, ladder_failed_once(&matmul_problem, tiled_matmul_kernels(), "02"))
-CALL_TEST(shapes, cubes, check_cubes(tiled_matmul_kernels()))
-CALL_TEST(shapes, rectangles, check_rectangles(tiled_matmul_kernels()))
-CALL_TEST(shapes, depths, check_depths(tiled_matmul_kernels()))
-CALL_TEST(shapes, empty, check_empty(tiled_matmul_kernels()))
 CALL_TEST(shapes, long_sides, check_long_sides(tiled_matmul_kernels()))
 CALL_TEST(shapes, past_2_to_the_31_elements,
           check_past_2_to_the_31_elements(tiled_matmul_kernels()))
-CALL_TEST(inputs, kinds, check_kinds(tiled_matmul_kernels()))
-CALL_TEST(inputs, infinities, check_infinities(tiled_matmul_kernels()))
-CALL_TEST(inputs, misaligned, check_misaligned(tiled_matmul_kernels()))
-CALL_TEST(inputs, one_misaligned, check_one_off(tiled_matmul_kernels()))
 CALL_TEST(arguments, refused, check_refusals(tiled_matmul_kernels()))
 
 /* These tables are parts of the ladder: from wide_tile on, which have 128 x 256 tiles; sgemm and
@@ -44,60 +41,29 @@ static const struct matmul_kernel *sgemm_cluster_alone(void)
     return from("sgemm_cluster");
 }
 
-/* The first list gives 128 x 256 tiles to the CPU backend's 8 multiprocessors, the second to a
- * GPU's many, with each edge ragged or not. In two cases the three stages are filled three times or
- * more. */
+/* The rows' edges give 128 x 256 tiles to the CPU backend's 8 multiprocessors, these to a GPU's
+ * many, with each edge ragged or not. */
 TEST(wide, large_tiles)
 {
-    static const struct matmul_case few[] = {{512, 512, 32},  {511, 509, 35},  {500, 1000, 17},
-                                             {200, 1020, 1},  {100, 2039, 20}, {65, 2048, 40},
-                                             {200, 300, 160}, {129, 257, 171}};
     static const struct matmul_case many[] = {
         {4096, 2048, 64}, {4095, 2047, 129}, {100, 33000, 70}, {16500, 201, 70}};
-    check_cases(wide_rungs(), few, sizeof few / sizeof *few, 700);
-    if (ladder_full_size())
+    if (ladder_full_size_or_skip("tiles for more than 8 multiprocessors"))
         check_cases(wide_rungs(), many, sizeof many / sizeof *many, 750);
 }
 
-/* Few tiles have a long K: the shares have an even or odd number of steps, equal or not, and the
- * first share may be ragged. */
-TEST(sgemm, long_k)
-{
-    static const struct matmul_case cases[] = {{64, 64, 256},  {1, 1, 256},     {100, 100, 300},
-                                               {63, 129, 257}, {130, 33, 511},  {3, 300, 272},
-                                               {300, 3, 4099}, {128, 128, 1000}};
-    check_cases(last_rungs(), cases, sizeof cases / sizeof *cases, 800);
-    for (size_t offset = 4; offset < 16; offset += 4)
-        check(last_rungs(), 66, 68, 260, INPUTS_NORMAL, 850, offset);
-}
-
 /*
- * These cases meet each choice of sgemm_cluster: tall and wide tiles for 1, 2 and 8 blocks of one
- * group and 1 and 2 blocks of two; tiles of 80 x 160; large tiles with a second launch for the
- * rest. The first list fills the CPU backend's 8 multiprocessors, the second a GPU's 132, with
- * whole tiles and ragged ones, and with rows of B that are aligned to 16 bytes or not. The loop
- * goes through every number of steps along K up to 17. So it meets each number of shares with the
- * fewest steps, and shares that are equal or not.
+ * The row's edges meet each choice of sgemm_cluster on the CPU backend's 8 multiprocessors, these
+ * on a GPU's 132: tall and wide tiles for 1, 2 and 8 blocks of one group and 1 and 2 blocks of two;
+ * tiles of 80 x 160; large tiles with a second launch for the rest.
  */
 TEST(sgemm, clusters)
 {
-    static const struct matmul_case few[] = {
-        {1024, 64, 32}, {1019, 33, 19},  {1150, 60, 50}, {1150, 61, 50}, {1020, 64, 48},
-        {1017, 61, 50}, {512, 64, 128},  {499, 61, 119}, {128, 64, 256}, {67, 63, 263},
-        {64, 1024, 32}, {33, 1019, 19},  {60, 1152, 50}, {61, 1150, 50}, {64, 1024, 48},
-        {61, 1017, 50}, {64, 512, 128},  {61, 499, 119}, {64, 128, 256}, {63, 67, 263},
-        {160, 320, 96}, {155, 317, 130}, {513, 512, 20}, {520, 515, 70}};
     static const struct matmul_case many[] = {
         {1600, 1600, 64}, {1599, 1601, 67}, {12800, 64, 64}, {12799, 61, 67}, {8192, 64, 256},
         {8190, 61, 301},  {2048, 64, 256},  {2041, 61, 301}, {64, 12800, 64}, {61, 12799, 67},
         {64, 8192, 256},  {61, 8190, 301},  {64, 2048, 256}, {61, 2041, 301}, {1000, 777, 300},
         {960, 800, 256},  {1537, 2816, 64}, {1540, 2819, 67}};
-    check_cases(sgemm_cluster_alone(), few, sizeof few / sizeof *few, 1000);
-    for (int steps = 1; steps <= 17; steps++) {
-        check(sgemm_cluster_alone(), 30, 70, 16 * steps, INPUTS_NORMAL, 1050, 0);
-        check(sgemm_cluster_alone(), 30, 72, 16 * steps - steps % 16, INPUTS_NORMAL, 1051, 4);
-    }
-    if (ladder_full_size())
+    if (ladder_full_size_or_skip("tiles for more than 8 multiprocessors"))
         check_cases(sgemm_cluster_alone(), many, sizeof many / sizeof *many, 1100);
 }
 

@@ -46,68 +46,12 @@ static bool count(const char *name, long long rows, long long cols, struct count
 /* ---------------------------------------------------------------------------------------------- */
 /* Every kernel, every shape */
 
+CALL_TEST(cases, part_1, ladder_cases(&softmax_problem, online_softmax_kernels(), 0, 4))
+CALL_TEST(cases, part_2, ladder_cases(&softmax_problem, online_softmax_kernels(), 1, 4))
+CALL_TEST(cases, part_3, ladder_cases(&softmax_problem, online_softmax_kernels(), 2, 4))
+CALL_TEST(cases, part_4, ladder_cases(&softmax_problem, online_softmax_kernels(), 3, 4))
+CALL_TEST(cases, own, ladder_own_cases(&softmax_problem, online_softmax_kernels()))
 CALL_TEST(shapes, failed_once, ladder_failed_once(&softmax_problem, online_softmax_kernels(), "03"))
-
-TEST(shapes, short_rows)
-{
-    static const int cols[] = {1, 2, 3, 4, 5, 7, 8, 31, 32, 33, 63, 65, 80, 100, 127, 128, 129};
-    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
-        for (int kind = 0; kind < INPUT_KINDS; kind++)
-            check(5, cols[i], (enum input_kind)kind, 11 + i, 0);
-}
-
-/* The lengths lie on both sides of each shape of thread block that online_block and the kernels
- * after it choose between. */
-TEST(shapes, long_rows)
-{
-    static const int cols[] = {131,  132,  255,  256,  260,  511,  515,  516,  1000, 1023, 1024,
-                               1025, 1028, 1031, 2047, 2051, 2052, 4096, 4097, 4100, 8191, 8196};
-    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
-        for (int kind = (int)i % 3; kind < INPUT_KINDS; kind += 3)
-            check(3, cols[i], (enum input_kind)kind, 23 + i, 0);
-}
-
-TEST(shapes, very_long_rows)
-{
-    static const int cols[] = {16384, 16387, 16388, 32768, 32769, 32771};
-    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
-        check(2, cols[i], INPUTS_NORMAL, 37 + i, 0);
-        check(1, cols[i], INPUTS_ASCENDING, 41 + i, 0);
-    }
-    for (int kind = 0; kind < INPUT_KINDS; kind++)
-        check(1, 131072, (enum input_kind)kind, 43, 0);
-    check(2, 131071, INPUTS_LARGE, 47, 0);
-}
-
-/* The lengths lie on both sides of each size of cluster and share of a thread that online_cluster
- * chooses between, and past the last. */
-TEST(shapes, rows_of_a_cluster)
-{
-    static const int cols[] = {57344, 57347,  57348,  61441,  65539,  65540,  90115,
-                               90116, 135169, 135172, 180228, 262145, 360449, 360452};
-    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
-        const enum input_kind kind = i % 2 ? INPUTS_ASCENDING : INPUTS_NORMAL;
-        for (size_t offset = 0; offset < 16; offset += 4 + i % 3 * 4)
-            ladder_check(&softmax_problem, table_for(cols[i]), SOFTMAX_SIZES(1, cols[i]), kind,
-                         101 + i, offset);
-    }
-    check(3, 40001, INPUTS_DESCENDING, 103, 0);
-}
-
-TEST(shapes, many_rows)
-{
-    static const int rows[] = {1, 2, 7, 8, 9, 16, 17, 31, 33, 63, 65, 127, 128, 129, 1000};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        check(rows[i], 20, INPUTS_NORMAL, 53 + i, 0);
-        if (rows[i] < 1000) {
-            check(rows[i], 135, INPUTS_OUTLIERS, 59 + i, 0);
-            check(rows[i], 301, INPUTS_UNIFORM, 83 + i, 0);
-        }
-    }
-    check(137, 1031, INPUTS_NORMAL, 109, 0);
-    check(139, 1028, INPUTS_NORMAL, 113, 0);
-    check(2011, 3, INPUTS_NORMAL, 61, 0);
-}
 
 /* There are more rows than gridDim.y can count, for each number of threads that a row has. */
 TEST(shapes, more_than_65535_blocks)
@@ -119,112 +63,10 @@ TEST(shapes, more_than_65535_blocks)
     check(70000, 1031, INPUTS_NORMAL, 129, 0);
 }
 
-/* Pointers are aligned to 4 bytes only, in each of the positions within 16 bytes. */
-TEST(shapes, misaligned)
-{
-    static const int cols[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 127, 128, 515, 1024, 4099, 32774};
-    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
-        for (size_t offset = 4; offset < 16; offset += 4)
-            check(3, cols[i], INPUTS_NORMAL, 67 + i, offset);
-}
-
 /* ---------------------------------------------------------------------------------------------- */
 /* Matrices that no generator makes */
 
-/* Kernels store float4 only where both pointers have the same alignment. */
-TEST(matrices, output_aligned_unlike_input)
-{
-    static const int cols[] = {1, 6, 128, 1023, 1028, 4099, 33000, 60000};
-    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
-        for (size_t offset = 4; offset < 16; offset += 4)
-            ladder_one_off(&softmax_problem, table_for(cols[i]),
-                           SOFTMAX_SIZES(cols[i] < CLUSTERED ? 3 : 1, cols[i]), offset);
-}
-
-enum special_row {
-    ONE_MINUS_INFINITY, /* 0 there, and no effect on the rest */
-    ALL_MINUS_INFINITY, /* NaN */
-    ONE_FINITE,         /* 1 there, 0 elsewhere */
-    HALF_MINUS_INFINITY,
-    ONE_PLUS_INFINITY, /* NaN */
-    TWO_PLUS_INFINITIES,
-    BOTH_INFINITIES,
-    ONE_NAN, /* NaN */
-    NAN_AND_MINUS_INFINITY,
-    LARGEST_AND_SMALLEST, /* FLT_MAX - (-FLT_MAX) overflows: 1 and 0 */
-    ALL_LARGEST,
-    SUBNORMAL_RESULTS,
-    FAR_BELOW_ZERO, /* no finite stand-in for -inf works here */
-    ONE_FAR_BELOW_ZERO,
-    SPECIAL_ROWS
-};
-
-static void fill_special(float *x, int cols, enum special_row kind, int at)
-{
-    const int other = (at + cols / 2) % cols;
-    input_matrix(x, 1, (size_t)cols, INPUTS_NORMAL, 73, (uint64_t)kind);
-    for (int col = 0; col < cols; col++) {
-        switch (kind) {
-        case ALL_MINUS_INFINITY:
-        case ONE_FINITE:
-        case ONE_FAR_BELOW_ZERO:
-        case NAN_AND_MINUS_INFINITY:
-            x[col] = -INFINITY;
-            break;
-        case HALF_MINUS_INFINITY:
-            if ((col < cols / 2) == (at < cols / 2) && col != at)
-                x[col] = -INFINITY;
-            break;
-        case LARGEST_AND_SMALLEST:
-            x[col] = col % 2 ? FLT_MAX : -FLT_MAX;
-            break;
-        case ALL_LARGEST:
-            x[col] = FLT_MAX;
-            break;
-        case SUBNORMAL_RESULTS:
-            x[col] = col == at ? 0.0f : -85.0f - (float)(col % 32);
-            break;
-        case FAR_BELOW_ZERO:
-            x[col] = -20000.0f - (float)(col % 8);
-            break;
-        default:
-            break;
-        }
-    }
-    if (kind == ONE_MINUS_INFINITY)
-        x[at] = -INFINITY;
-    else if (kind == ONE_FINITE)
-        x[at] = -3.0f;
-    else if (kind == ONE_FAR_BELOW_ZERO)
-        x[at] = -20000.0f;
-    else if (kind == ONE_PLUS_INFINITY)
-        x[at] = INFINITY;
-    else if (kind == TWO_PLUS_INFINITIES || kind == BOTH_INFINITIES) {
-        x[other] = kind == BOTH_INFINITIES ? -INFINITY : INFINITY;
-        x[at] = INFINITY;
-    } else if (kind == ONE_NAN || kind == NAN_AND_MINUS_INFINITY)
-        x[at] = NAN;
-}
-
-/* The special element comes first, in the middle and last, so that it belongs to different threads
- * and different pieces of the row. */
-TEST(matrices, special_values)
-{
-    static const int cols[] = {1, 2, 5, 33, 128, 515, 1023, 4096, 4097, 32777, 57349};
-    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
-        const int positions[] = {0, cols[i] / 2, cols[i] - 1};
-        struct trial trial = ladder_trial(
-            &softmax_problem, SOFTMAX_SIZES(3 * SPECIAL_ROWS, cols[i]), INPUTS_NORMAL, 73, 0);
-        float *x = trial.host[0];
-        for (int position = 0; position < 3; position++)
-            for (int kind = 0; kind < SPECIAL_ROWS; kind++, x += cols[i])
-                fill_special(x, cols[i], (enum special_row)kind, positions[position]);
-        ladder_check_inputs(&trial, table_for(cols[i]), "special values");
-        trial_destroy(&trial);
-    }
-}
-
-/* Everything above is compared with the reference, so its own results are checked here. */
+/* Kernels are compared with the reference, so its own results are checked here. */
 TEST(matrices, special_values_of_the_reference)
 {
     static const float row[][3] = {{-INFINITY, 0.0f, 0.0f},

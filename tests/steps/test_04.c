@@ -61,82 +61,17 @@ static void check_tiles(struct size size, enum input_kind kind, uint64_t seed, s
 /* ---------------------------------------------------------------------------------------------- */
 /* Every kernel, every shape */
 
+CALL_TEST(cases, part_1, ladder_cases(&attention_problem, flash_v1_kernels(), 0, 6))
+CALL_TEST(cases, part_2, ladder_cases(&attention_problem, flash_v1_kernels(), 1, 6))
+CALL_TEST(cases, part_3, ladder_cases(&attention_problem, flash_v1_kernels(), 2, 6))
+CALL_TEST(cases, part_4, ladder_cases(&attention_problem, flash_v1_kernels(), 3, 6))
+CALL_TEST(cases, part_5, ladder_cases(&attention_problem, flash_v1_kernels(), 4, 6))
+CALL_TEST(cases, part_6, ladder_cases(&attention_problem, flash_v1_kernels(), 5, 6))
 CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, flash_v1_kernels(), "04"))
-
-TEST(shapes, sequences)
-{
-    static const int seq[] = {1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65};
-    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
-        check((struct size){1, 1, 1, seq[i], seq[i], 20}, INPUTS_NORMAL, 3 + i, 0);
-}
-
-TEST(shapes, long_sequences)
-{
-    static const int seq[] = {127, 128, 129};
-    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++) {
-        check((struct size){1, 1, 1, seq[i], 17, 20}, INPUTS_NORMAL, 23 + i, 0);
-        check((struct size){1, 1, 1, 19, seq[i], 20}, INPUTS_NORMAL, 27 + i, 0);
-    }
-}
-
-TEST(shapes, head_dims)
-{
-    static const int head_dim[] = {1, 2, 3, 16, 31, 32, 33, 64, 65, 80, 96, 97, 127, 128};
-    for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++)
-        check((struct size){1, 1, 1, 19, 37, head_dim[i]}, INPUTS_NORMAL, 31 + i, 0);
-}
-
-/* Chunks have 32 keys, and 8 warps share the keys of a query: the lengths lie around the multiples
- * of both. */
-TEST(shapes, queries_are_not_keys)
-{
-    static const int seq[][2] = {{1, 300},  {300, 1}, {2, 257}, {129, 3},
-                                 {5, 1000}, {31, 65}, {97, 9},  {3, 128}};
-    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
-        check((struct size){1, 1, 1, seq[i][0], seq[i][1], 33}, INPUTS_NORMAL, 51 + i, 0);
-}
-
-TEST(shapes, batches_and_heads)
-{
-    static const int heads[][3] = {{2, 3, 3}, {3, 2, 1}, {1, 4, 2}};
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        check((struct size){heads[i][0], heads[i][1], heads[i][2], 9, 70, 20}, INPUTS_NORMAL,
-              61 + i, 0);
-}
-
-TEST(shapes, inputs)
-{
-    for (int kind = 0; kind < INPUT_KINDS; kind++) {
-        check((struct size){1, 1, 1, 11, 131, 64}, (enum input_kind)kind, 71, 0);
-        check((struct size){1, 1, 1, 17, 66, 19}, (enum input_kind)kind, 72, 0);
-    }
-}
-
-/* Pointers are aligned to 4 bytes only, in each of the positions within 16 bytes. */
-TEST(shapes, misaligned)
-{
-    static const int head_dim[] = {4, 30, 64};
-    for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++)
-        for (size_t offset = 4; offset < 16; offset += 4)
-            check((struct size){1, 1, 1, 18, 34, head_dim[i]}, INPUTS_NORMAL, 81 + i, offset);
-}
-
-TEST(shapes, one_misaligned)
-{
-    check_one_off(flash_v1_kernels(), (struct size){1, 2, 1, 18, 70, 64});
-    check_one_off(flash_v1_kernels(), (struct size){1, 1, 1, 9, 34, 128});
-}
 
 CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(flash_v1_kernels(), TENSOR_F32))
 CALL_TEST(shapes, past_2_to_the_31_elements,
           check_past_2_to_the_31_elements(flash_v1_kernels(), TENSOR_F32))
-
-TEST(shapes, nothing_to_do)
-{
-    check((struct size){1, 0, 0, 5, 5, 16}, INPUTS_NORMAL, 91, 0);
-    check((struct size){0, 2, 1, 5, 5, 16}, INPUTS_NORMAL, 92, 0);
-    check((struct size){1, 1, 1, 0, 0, 16}, INPUTS_NORMAL, 93, 0);
-}
 
 /* ---------------------------------------------------------------------------------------------- */
 /* FlashAttention-1 at every tile: tiles - 1, tiles, tiles + 1, two full ones and a tail, both

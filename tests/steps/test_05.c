@@ -51,25 +51,14 @@ static const struct attention_kernel *split_kv(void)
 /* ---------------------------------------------------------------------------------------------- */
 /* Every kernel, every shape */
 
+CALL_TEST(cases, part_1, ladder_cases(&attention_problem, flash_v2_kernels(), 0, 6))
+CALL_TEST(cases, part_2, ladder_cases(&attention_problem, flash_v2_kernels(), 1, 6))
+CALL_TEST(cases, part_3, ladder_cases(&attention_problem, flash_v2_kernels(), 2, 6))
+CALL_TEST(cases, part_4, ladder_cases(&attention_problem, flash_v2_kernels(), 3, 6))
+CALL_TEST(cases, part_5, ladder_cases(&attention_problem, flash_v2_kernels(), 4, 6))
+CALL_TEST(cases, part_6, ladder_cases(&attention_problem, flash_v2_kernels(), 5, 6))
+CALL_TEST(cases, own, ladder_own_cases(&attention_problem, flash_v2_kernels()))
 CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, flash_v2_kernels(), "05"))
-
-TEST(shapes, sequences)
-{
-    static const int seq[] = {1,  2,  3,  7,  15,  16,  17,  31,  32, 33,
-                              63, 64, 65, 80, 100, 127, 128, 129, 131};
-    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
-        check((struct size){1, 1, 1, seq[i], seq[i], 20}, INPUTS_NORMAL, 3 + i, 0);
-}
-
-/* The sizes lie on both sides of every width that a kernel pads head_dim to; odd ones fit no
- * float4. */
-TEST(shapes, head_dims)
-{
-    static const int head_dim[] = {1,  2,  3,  4,  5,  16, 31, 32,  33,  36, 63,
-                                   64, 65, 68, 80, 95, 96, 97, 100, 127, 128};
-    for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++)
-        check((struct size){1, 1, 1, 21, 70, head_dim[i]}, INPUTS_NORMAL, 31 + i, 0);
-}
 
 TEST(shapes, other_tiles)
 {
@@ -82,96 +71,9 @@ TEST(shapes, other_tiles)
     }
 }
 
-/* Runs, tiles and heads change together: there are five runs of the keys, two key/value heads with
- * a padded head_dim, tiles of queries and keys that repeat at least three times, and more runs than
- * groups that merge them. */
-TEST(shapes, many_turns)
-{
-    const struct attention_kernel splitting[] = {
-        *(const struct attention_kernel *)ladder_find(&attention_problem, flash_v2_kernels(),
-                                                      "split_kv_naive"),
-        *split_kv(),
-        {.about.name = NULL}};
-    check((struct size){1, 2, 2, 40, 40, 40}, INPUTS_NORMAL, 401, 0);
-    check_sizes(splitting, (struct size){1, 4, 2, 50, 1300, 40}, INPUTS_DESCENDING, 402, 0);
-    check((struct size){1, 2, 2, 300, 140, 100}, INPUTS_ASCENDING, 403, 4);
-    check_sizes(splitting, (struct size){1, 1, 1, 1, 4200, 128}, INPUTS_NORMAL, 404, 0);
-}
-
-/* Each kernel has at least two full tiles and a tail, both ways. */
-TEST(shapes, tiles_and_tails)
-{
-    check((struct size){1, 1, 1, 261, 67, 64}, INPUTS_NORMAL, 61, 0);
-    check((struct size){1, 1, 1, 257, 130, 32}, INPUTS_NORMAL, 62, 0);
-    check((struct size){1, 1, 1, 133, 131, 96}, INPUTS_NORMAL, 63, 0);
-    check((struct size){1, 1, 1, 130, 69, 128}, INPUTS_NORMAL, 64, 0);
-    check((struct size){1, 1, 1, 19, 257, 64}, INPUTS_NORMAL, 65, 0);
-}
-
-TEST(shapes, queries_are_not_keys)
-{
-    static const int seq[][2] = {{1, 300},  {300, 1}, {2, 257}, {129, 3},
-                                 {5, 1000}, {31, 97}, {97, 31}, {1, 600}};
-    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++) {
-        if (i % 2 == 0)
-            check((struct size){1, 1, 1, seq[i][0], seq[i][1], 16}, INPUTS_NORMAL, 71 + i, 0);
-        else
-            check((struct size){1, 2, 2, seq[i][0], seq[i][1], 33}, INPUTS_DESCENDING, 81 + i, 0);
-    }
-    check((struct size){1, 1, 1, 1, 2900, 64}, INPUTS_ASCENDING, 91, 0);
-    check((struct size){1, 1, 1, 3, 1500, 128}, INPUTS_ASCENDING, 92, 0);
-}
-
-TEST(shapes, batches_and_heads)
-{
-    static const int heads[][3] = {{2, 3, 3}, {3, 2, 1}, {1, 4, 2}};
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
-        check((struct size){heads[i][0], heads[i][1], heads[i][2], 18, 37, 20}, INPUTS_NORMAL,
-              101 + i, 0);
-        check((struct size){heads[i][0], heads[i][1], heads[i][2], 1, 530, 8}, INPUTS_NORMAL,
-              111 + i, 0);
-    }
-}
-
-TEST(shapes, inputs)
-{
-    for (int kind = 0; kind < INPUT_KINDS; kind++) {
-        check((struct size){1, 1, 1, 35, 131, 64}, (enum input_kind)kind, 131, 0);
-        check((struct size){1, 1, 1, 17, 66, 19}, (enum input_kind)kind, 132, 0);
-        check((struct size){1, 1, 1, 1, 700, 40}, (enum input_kind)kind, 133, 0);
-    }
-}
-
-/* Pointers are aligned to 4 bytes only, in each of the positions within 16 bytes. Where the keys
- * are split, each head_dim has one of the positions. */
-TEST(shapes, misaligned)
-{
-    static const int head_dim[] = {4, 30, 64, 72, 128};
-    for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++)
-        for (size_t offset = 4; offset < 16; offset += 4) {
-            check((struct size){1, 1, 1, 18, 34, head_dim[i]}, INPUTS_NORMAL, 141 + i, offset);
-            if (offset == 4 + i % 3 * 4)
-                check((struct size){1, 1, 1, 1, 520, head_dim[i]}, INPUTS_NORMAL, 151 + i, offset);
-        }
-}
-
-TEST(shapes, one_misaligned)
-{
-    check_one_off(flash_v2_kernels(), (struct size){1, 2, 1, 18, 70, 64});
-    check_one_off(flash_v2_kernels(), (struct size){1, 1, 1, 1, 520, 128});
-    check_one_off(flash_v2_kernels(), (struct size){1, 1, 1, 9, 34, 128});
-}
-
 CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(flash_v2_kernels(), TENSOR_F32))
 CALL_TEST(shapes, past_2_to_the_31_elements,
           check_past_2_to_the_31_elements(flash_v2_kernels(), TENSOR_F32))
-
-TEST(shapes, nothing_to_see_and_nothing_to_do)
-{
-    check((struct size){1, 0, 0, 5, 5, 16}, INPUTS_NORMAL, 161, 0);
-    check((struct size){0, 2, 1, 5, 5, 16}, INPUTS_NORMAL, 162, 0);
-    check((struct size){1, 1, 1, 0, 0, 16}, INPUTS_NORMAL, 163, 0);
-}
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Through the C functions: what the command line cannot ask for */

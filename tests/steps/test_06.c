@@ -22,117 +22,20 @@ static bool count(const char *name, struct size size, bool causal, struct counte
 /* ---------------------------------------------------------------------------------------------- */
 /* Every rung takes every shape. Br is 64, 128 or 192 and Bc 32, 48, 64 or 128. */
 
+CALL_TEST(cases, part_1, ladder_cases(&attention_problem, causal_half_kernels(), 0, 8))
+CALL_TEST(cases, part_2, ladder_cases(&attention_problem, causal_half_kernels(), 1, 8))
+CALL_TEST(cases, part_3, ladder_cases(&attention_problem, causal_half_kernels(), 2, 8))
+CALL_TEST(cases, part_4, ladder_cases(&attention_problem, causal_half_kernels(), 3, 8))
+CALL_TEST(cases, part_5, ladder_cases(&attention_problem, causal_half_kernels(), 4, 8))
+CALL_TEST(cases, part_6, ladder_cases(&attention_problem, causal_half_kernels(), 5, 8))
+CALL_TEST(cases, part_7, ladder_cases(&attention_problem, causal_half_kernels(), 6, 8))
+CALL_TEST(cases, part_8, ladder_cases(&attention_problem, causal_half_kernels(), 7, 8))
+CALL_TEST(cases, own, ladder_own_cases(&attention_problem, causal_half_kernels()))
 CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, causal_half_kernels(), "06"))
-
-TEST(shapes, sequences_full)
-{
-    static const int seq[] = {1, 31, 32, 33, 63, 65, 100, 127, 129};
-    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
-        check((struct size){1, 1, 1, seq[i], seq[i], i % 4 == 3 ? 128 : 64}, false, INPUTS_NORMAL,
-              3 + i);
-}
-
-/* The first query sees one key, the last sees all, and the diagonal cuts tiles in every way. */
-TEST(shapes, sequences_causal)
-{
-    static const int seq[] = {1, 2, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129};
-    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
-        check((struct size){1, 1, 1, seq[i], seq[i], i % 4 == 1 ? 128 : 64}, true, INPUTS_NORMAL,
-              31 + i);
-}
-
-/* Every rung has at least two full tiles and a tail, both ways. */
-TEST(shapes, tiles_and_tails_head_dim_64)
-{
-    check((struct size){1, 1, 1, 389, 261, 64}, true, INPUTS_NORMAL, 61);
-    check((struct size){1, 1, 1, 261, 389, 64}, true, INPUTS_NORMAL, 62);
-    check((struct size){1, 1, 1, 385, 300, 64}, false, INPUTS_NORMAL, 63);
-}
-
-TEST(shapes, tiles_and_tails_head_dim_128)
-{
-    check((struct size){1, 1, 1, 261, 261, 128}, true, INPUTS_NORMAL, 64);
-    check((struct size){1, 1, 1, 257, 270, 128}, false, INPUTS_NORMAL, 65);
-}
-
-/* Every rung takes multiples of 8, and pads them to 64 or 128. */
-TEST(shapes, head_dims)
-{
-    static const int head_dim[] = {8, 16, 40, 56, 64, 72, 96, 120, 128};
-    for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++)
-        check((struct size){1, 1, 1, 21, 70, head_dim[i]}, i % 2 == 0, INPUTS_NORMAL, 71 + i);
-}
-
-TEST(shapes, head_dims_of_half_alone)
-{
-    const struct attention_kernel half_alone[] = {causal_half_kernels()[0], {.about.name = NULL}};
-    static const int head_dim[] = {1, 2, 3, 4, 7, 9, 31, 33, 63, 65, 95, 97, 100, 127};
-    for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++) {
-        check_sizes(half_alone, in_half((struct size){1, 2, 1, 21, 70, head_dim[i]}, i % 2 == 0),
-                    INPUTS_NORMAL, 91 + i, i % 3 * 4);
-    }
-}
-
-/* With fewer queries than keys the first query sees seq_kv - seq_q + 1 of them, as for a new token
- * or a chunk of a prompt. */
-TEST(shapes, fewer_queries_than_keys)
-{
-    static const int seq[][2] = {{1, 300}, {2, 65}, {5, 129}, {64, 127}, {65, 66}, {100, 293}};
-    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
-        check((struct size){1, i < 2 ? 2 : 1, 1, seq[i][0], seq[i][1], i == 3 ? 128 : 64}, true,
-              INPUTS_NORMAL, 111 + i);
-}
-
-/* Three blocks of keys have a mask. That takes the last rung's tiles of 192 queries, which it has
- * from 513 keys on. */
-TEST(shapes, masks_in_three_blocks)
-{
-    check_sizes((const struct attention_kernel *)ladder_find(&attention_problem,
-                                                             causal_half_kernels(), "across_tiles"),
-                in_half((struct size){1, 1, 1, 131, 513, 64}, true), INPUTS_NORMAL, 118, 0);
-}
-
-/* With more queries than keys the first seq_q - seq_kv queries see none. In {300, 1} these are
- * whole tiles. */
-TEST(shapes, queries_that_see_no_key)
-{
-    static const int seq[][2] = {{2, 1}, {33, 32}, {65, 1}, {129, 64}, {300, 1}, {293, 100}};
-    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
-        check((struct size){1, i < 2 ? 2 : 1, 1, seq[i][0], seq[i][1], i == 3 ? 128 : 64}, true,
-              INPUTS_NORMAL, 121 + i);
-}
-
-/* kv_heads is 1, 2 and heads. */
-TEST(shapes, batches_and_heads)
-{
-    static const int heads[][3] = {{2, 2, 1}, {1, 2, 2}, {3, 1, 1}, {1, 6, 3}};
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        check((struct size){heads[i][0], heads[i][1], heads[i][2], 37, 45, 64}, i % 2 == 0,
-              INPUTS_NORMAL, 131 + i);
-}
-
-TEST(shapes, inputs)
-{
-    for (int kind = 0; kind < INPUT_KINDS; kind++) {
-        check((struct size){1, 1, 1, 67, 131, 64}, true, (enum input_kind)kind, 141);
-        if (kind != INPUTS_UNIFORM && kind != INPUTS_CONSTANT) /* both are as smooth as NORMAL */
-            check((struct size){1, 1, 1, 19, 70, 128}, false, (enum input_kind)kind, 142);
-    }
-}
 
 CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(causal_half_kernels(), TENSOR_F16))
 CALL_TEST(shapes, past_2_to_the_31_elements,
           check_past_2_to_the_31_elements(causal_half_kernels(), TENSOR_F16))
-
-TEST(shapes, nothing_to_see_and_nothing_to_do)
-{
-    for (int causal = 0; causal < 2; causal++) {
-        check((struct size){1, 0, 0, 5, 5, 16}, causal, INPUTS_NORMAL, 151);
-        check((struct size){0, 2, 1, 5, 5, 16}, causal, INPUTS_NORMAL, 152);
-        check((struct size){1, 1, 1, 0, 0, 16}, causal, INPUTS_NORMAL, 153);
-        check((struct size){1, 2, 1, 3, 0, 16}, causal, INPUTS_NORMAL, 154);
-    }
-}
 
 static int multiprocessors_here(void)
 {
@@ -202,24 +105,6 @@ static void check_each_kind(const struct attention_kernel *table, struct size si
     }
 }
 
-/* Tiles are whole, or the first one lacks rows. The last block of keys is whole, or ends in its
- * first or its second half. The last five sizes are just outside those that have pairs. */
-TEST(shapes, pairs)
-{
-    static const struct size sizes[] = {
-        {1, 1, 1, 256, 640, 128, false, TENSOR_F16}, {1, 2, 1, 130, 513, 72, false, TENSOR_BF16},
-        {2, 2, 2, 200, 600, 104, false, TENSOR_F16}, {1, 4, 2, 129, 700, 80, false, TENSOR_BF16},
-        {1, 1, 1, 512, 577, 128, false, TENSOR_F16}, {1, 1, 1, 129, 515, 96, false, TENSOR_BF16},
-        {1, 1, 1, 130, 512, 72, false, TENSOR_F16},  {1, 1, 1, 128, 513, 72, false, TENSOR_F16},
-        {1, 1, 1, 257, 513, 72, false, TENSOR_BF16}, {1, 1, 1, 130, 513, 64, false, TENSOR_F16},
-        {1, 1, 1, 130, 513, 72, true, TENSOR_F16},
-    };
-    check_each(pairs(), sizes, sizeof sizes / sizeof *sizes, 211);
-}
-
-CALL_TEST(shapes, pairs_and_inputs,
-          check_each_kind(pairs(), (struct size){1, 1, 1, 130, 1040, 72, false}, 231))
-
 /* The inputs have NaN, and scores below what half can hold. */
 TEST(shapes, pairs_and_numbers)
 {
@@ -242,23 +127,6 @@ TEST(shapes, pairs_that_change)
                 INPUTS_OUTLIERS, 242, 0);
 }
 
-/* These are the three tests above for causal pairs. Half of the rows of a pair's tile may see one
- * block of keys fewer, or two; some rows may see none, or not exist. */
-TEST(shapes, causal_pairs)
-{
-    static const struct size sizes[] = {
-        {1, 1, 1, 256, 1152, 128, true, TENSOR_F16},  {1, 1, 1, 130, 1025, 72, true, TENSOR_BF16},
-        {1, 1, 1, 256, 1030, 72, true, TENSOR_F16},   {1, 2, 2, 200, 1100, 104, true, TENSOR_BF16},
-        {1, 1, 1, 1180, 1030, 72, true, TENSOR_BF16}, {1, 1, 1, 129, 1024, 72, true, TENSOR_F16},
-        {1, 1, 1, 128, 1025, 72, true, TENSOR_F16},   {1, 1, 1, 130, 1025, 64, true, TENSOR_F16},
-        {1, 1, 1, 256, 2176, 128, true, TENSOR_BF16},
-    };
-    check_each(causal_pairs(), sizes, sizeof sizes / sizeof *sizes, 251);
-}
-
-CALL_TEST(shapes, causal_pairs_and_inputs,
-          check_each_kind(causal_pairs(), (struct size){1, 1, 1, 140, 1030, 72, true}, 261))
-
 TEST(shapes, causal_pairs_that_change)
 {
     const long long heads = 2 * (3 * (multiprocessors_here() / 2) / 2 + 1);
@@ -274,19 +142,6 @@ static const struct attention_kernel *skipping(void)
                                                         "skipping");
 }
 
-/* One or two warpgroups of the first tile have no rows, with several blocks of keys. With a mask,
- * one or two see a block fewer than the last one. */
-TEST(shapes, skipping)
-{
-    static const struct size sizes[] = {
-        {1, 1, 1, 64, 900, 64, true, TENSOR_F16},   {1, 1, 1, 64, 900, 64, false, TENSOR_BF16},
-        {1, 1, 1, 128, 640, 40, false, TENSOR_F16}, {1, 2, 1, 300, 700, 48, true, TENSOR_BF16},
-        {1, 1, 1, 500, 513, 64, true, TENSOR_F16},  {1, 1, 1, 130, 512, 64, true, TENSOR_F16},
-        {1, 1, 1, 700, 520, 64, true, TENSOR_F16},  {1, 1, 1, 192, 640, 64, true, TENSOR_F16},
-    };
-    check_each(skipping(), sizes, sizeof sizes / sizeof *sizes, 311);
-}
-
 /* Blocks take several tiles, in some of which a warpgroup has no rows. */
 TEST(shapes, skipping_tiles_that_change)
 {
@@ -295,21 +150,6 @@ TEST(shapes, skipping_tiles_that_change)
                 INPUTS_OUTLIERS, 321, 0);
     check_sizes(skipping(), in_half((struct size){1, heads, heads / 2, 250, 520, 64}, true),
                 INPUTS_OUTLIERS, 322, 0);
-}
-
-/* In every rung each stage of K and V is filled at least three times. */
-TEST(shapes, rings_that_wrap)
-{
-    check((struct size){1, 1, 1, 64, 1030, 64}, false, INPUTS_NORMAL, 166);
-    check((struct size){1, 1, 1, 64, 650, 128}, true, INPUTS_NORMAL, 167);
-}
-
-/* head_dim is padded, and there are several kv heads: what lies past the last feature must not be
- * read from the next head. */
-TEST(shapes, padded_heads)
-{
-    check((struct size){1, 2, 2, 40, 40, 40}, false, INPUTS_NORMAL, 168);
-    check((struct size){2, 2, 2, 70, 70, 104}, true, INPUTS_NORMAL, 169);
 }
 
 /* Causal heads are taken in groups whose K and V have 8 MB (rows of 512 keys): here a group of 32
@@ -566,14 +406,6 @@ TEST(launches, errors_and_streams_of_pairs)
                                                {1, 1, 1, 130, 1030, 72, true, TENSOR_BF16}};
     check_launches(pairs(), cases, sizeof cases / sizeof *cases);
     check_launches(causal_pairs(), causal_cases, sizeof causal_cases / sizeof *causal_cases);
-}
-
-/* Only `half` takes arrays that are aligned just to their elements. */
-TEST(shapes, one_misaligned)
-{
-    const struct attention_kernel half_alone[] = {causal_half_kernels()[0], {.about.name = NULL}};
-    check_one_off(half_alone, in_half((struct size){1, 2, 1, 18, 70, 64}, true));
-    check_one_off(half_alone, in_half((struct size){1, 1, 1, 9, 34, 128}, false));
 }
 
 /* ---------------------------------------------------------------------------------------------- */

@@ -237,7 +237,7 @@ static void check_kernel(struct trial *trial, const struct kernel *kernel, const
         judges(kernel);
         cr_expect(verdict.status == VERDICT_PASS,
                   "%s %s inputs=%s offset=%zu order=%s: %s: %s (error %.3g, bound %.3g)", name,
-                  describe(trial->problem, trial->sizes), inputs, trial->offset,
+                  describe(trial->problem, trial->sizes), inputs, trial->placement.offset,
                   thread_orders[order], detector_name(verdict.detector), verdict.reason,
                   verdict.error, verdict.bound);
     }
@@ -251,15 +251,21 @@ static void check_kernels(struct trial *trial, const void *table, const char *in
             check_kernel(trial, kernel, inputs);
 }
 
+static bool too_large_to_watch(const struct problem *problem, const long long *sizes)
+{
+    if (!watched() || problem->flops(sizes) <= WATCHED_NONE)
+        return false;
+    test.asked = test.excused = true;
+    fprintf(stderr, "too large to watch every access: %s %s\n", problem->name,
+            describe(problem, sizes));
+    return true;
+}
+
 void ladder_check(const struct problem *problem, const void *table, const long long *sizes,
                   enum input_kind kind, uint64_t seed, size_t offset)
 {
-    if (watched() && problem->flops(sizes) > WATCHED_NONE) {
-        test.asked = test.excused = true;
-        fprintf(stderr, "too large to watch every access: %s %s\n", problem->name,
-                describe(problem, sizes));
+    if (too_large_to_watch(problem, sizes))
         return;
-    }
     struct trial trial = ladder_trial(problem, sizes, kind, seed, offset);
     check_kernels(&trial, table, input_kind_name(kind));
     trial_destroy(&trial);
@@ -269,6 +275,58 @@ void ladder_check_inputs(struct trial *trial, const void *table, const char *wha
 {
     cr_assert(trial_update(trial) == cudaSuccess);
     check_kernels(trial, table, what);
+}
+
+/* Checks one kernel on one case. The trial lasts until the next case, so that kernels which take
+ * the same case share its reference. */
+static void check_case(const struct problem *problem, const struct kernel *kernel,
+                       struct test_case one)
+{
+    static struct trial trial;
+    static struct test_case last;
+    if (!wanted(kernel) || !case_fits(problem, kernel, &one) ||
+        too_large_to_watch(problem, one.sizes))
+        return;
+    if (!trial.problem || memcmp(&last, &one, sizeof one) != 0) {
+        if (trial.problem)
+            trial_destroy(&trial);
+        refusal_clear();
+        cr_assert(case_trial(&trial, problem, &one) == cudaSuccess, "%s: %s",
+                  case_options(problem, &one), refusal());
+        last = one;
+    }
+    check_kernel(&trial, kernel, case_options(problem, &one));
+}
+
+void ladder_cases(const struct problem *problem, const void *table, int part, int parts)
+{
+    struct case_walk walk;
+    struct test_case one;
+    refusal_clear();
+    cases_begin(&walk, problem, NULL, CASES_USUAL, 1);
+    for (int number = 0; cases_next(&walk, &one); number++) {
+        const struct kernel *kernel;
+        for (size_t i = 0;
+             number % parts == part && (kernel = problem_kernel(problem, table, i))->name; i++)
+            check_case(problem, kernel, one);
+    }
+    cr_assert(!*refusal(), "%s", refusal());
+}
+
+void ladder_own_cases(const struct problem *problem, const void *table)
+{
+    const struct kernel *kernel;
+    refusal_clear();
+    for (size_t i = 0; (kernel = problem_kernel(problem, table, i))->name; i++) {
+        struct case_walk walk;
+        struct test_case one;
+        if (!kernel->own_sizes && !kernel->edges)
+            continue;
+        cases_begin(&walk, problem, kernel, CASES_USUAL, 1);
+        while (cases_next(&walk, &one) && walk.stage <= 2)
+            check_case(problem, kernel, one);
+    }
+    cr_assert(!*refusal(), "%s", refusal());
 }
 
 const struct kernel *ladder_find(const struct problem *problem, const void *table, const char *name)

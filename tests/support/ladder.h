@@ -6,8 +6,7 @@
 #define TESTS_LADDER_H
 
 #include "device/backend.h"
-#include "harness/problem.h"
-#include "harness/trial.h"
+#include "harness/cases.h"
 
 /* This environment variable orders blocks and threads on the CPU backend; a GPU ignores it. */
 #define ORDER_VARIABLE "SIMT_ORDER"
@@ -99,6 +98,13 @@ void ladder_check(const struct problem *problem, const void *table, const long l
 /* Checks each kernel of the table on the problems of tests/steps/failed_once.txt where it was once
  * wrong; `step` is this step ("02"). A problem that would take a CPU long needs a GPU. */
 void ladder_failed_once(const struct problem *problem, const void *table, const char *step);
+
+/* Checks each kernel of the table on every `parts`-th case of the problem's list (cases.h), from
+ * number `part` on, as ladder_check() does. */
+void ladder_cases(const struct problem *problem, const void *table, int part, int parts);
+
+/* Checks each kernel of the table on its own sizes and at its own edges. */
+void ladder_own_cases(const struct problem *problem, const void *table);
 
 /* Does the same for inputs that the test has put into trial->host; `what` names them. */
 void ladder_check_inputs(struct trial *trial, const void *table, const char *what);

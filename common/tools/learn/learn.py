@@ -2,6 +2,7 @@
 """The learner's loop: says where you are, waits for a save, builds that one kernel and says what is wrong with it.
 
     make learn [STEP=02]        write the kernels of the ladder yourself, one rung after the other
+    make learn KERNEL=name      this one
     make learn BROKEN=1         find the fault in kernels that have one
     make learn-status           what you have done
 
@@ -19,6 +20,7 @@ import re
 import select
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 
@@ -41,21 +43,9 @@ LINES, WIDTH = 25, 98  # of a verdict
 RUN_SECONDS, POLL_SECONDS = 20, 0.15
 ORDERS = ("inorder", "reversed", "random:7")
 
-# A kernel must be right at these sizes, small and even ones first, and is counted at others. A kernel's own sizes (facts.py) come
-# before these. Kinds of input other than "normal" come last.
-CASES = {
-    "matmul": ("--m 16 --n 16 --k 16", "--m 64 --n 32 --k 48", "--m 33 --n 20 --k 41", "--m 5 --n 70 --k 1", "--m 129 --n 67 --k 18",
-               "--m 20 --n 9 --k 0", "--m 40 --n 36 --k 30 --inputs uniform"),
-    "softmax": ("--rows 4 --cols 32", "--rows 8 --cols 256", "--rows 3 --cols 45", "--rows 130 --cols 7", "--rows 2 --cols 1025",
-                "--rows 3 --cols 300 --inputs ascending", "--rows 4 --cols 200 --inputs large"),
-    "attention": ("--heads 1 --seq 32 --head-dim 32", "--heads 2 --seq 32 --head-dim 64", "--heads 2 --seq-q 19 --seq-kv 37 --head-dim 24",
-                  "--batch 2 --heads 2 --kv-heads 1 --seq-q 33 --seq-kv 65 --head-dim 40",
-                  "--heads 1 --seq-q 5 --seq-kv 70 --head-dim 128", "--heads 2 --seq-q 17 --seq-kv 60 --head-dim 32 --inputs ascending",
-                  "--heads 1 --seq-q 17 --seq-kv 60 --head-dim 64 --inputs large"),
-}
-CAUSAL = ("--heads 1 --seq 40 --head-dim 64 --causal", "--heads 2 --seq-q 19 --seq-kv 37 --head-dim 32 --causal")
+# A kernel is judged by its problem's list of cases (common/harness/cases.h): at these levels in turn, each in these orders of threads.
+LEVELS = {"quick": ORDERS, "full": ORDERS[:2]}
 COUNTED_AT = {"matmul": "--m 128 --n 128 --k 32", "softmax": "--rows 8 --cols 1024", "attention": "--heads 1 --seq 64 --head-dim 64"}
-IN_ORDERS = 4  # this many of the cases run in each order of threads
 
 # These are counted. The flag says whether a rung is done only when yours is about as low as ours.
 COUNTERS = {"global_loads": ("loads", True), "global_load_sectors": ("sectors loaded", True), "global_stores": ("stores", True),
@@ -162,11 +152,55 @@ def run_row(program, kernel, sizes, order):
 
 
 def check_all(program, kernel, cases):
-    """Returns [(sizes, order, row)]: the cases in order, then the first ones in other orders of threads."""
-    runs = [(sizes, ORDERS[0]) for sizes in cases] + [(sizes, order) for order in ORDERS[1:] for sizes in cases[:IN_ORDERS]]
+    """Returns [(sizes, order, row)] of these sizes, each in all orders of threads."""
+    runs = [(sizes, order) for order in ORDERS for sizes in cases]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         rows = pool.map(lambda run: run_row(program, kernel, *run), runs)
         return [(*run, row) for run, row in zip(runs, rows)]
+
+
+def lines_of(process, seconds):
+    """Yields lines of a program's output; one that takes longer than this ends it."""
+    text = b""
+    while select.select([process.stdout], [], [], seconds)[0]:
+        piece = os.read(process.stdout.fileno(), 1 << 16)
+        if not piece:
+            return
+        *lines, text = (text + piece).split(b"\n")
+        yield from (line.decode(errors="replace") for line in lines)
+    process.kill()
+    raise TimeoutError
+
+
+def run_cases(program, kernel, level, order):
+    """Returns [(sizes, order, row)] of one level's cases, as far as the program lives."""
+    environment = dict(os.environ, SIMT_ORDER=order, SIMT_WORKERS="1")
+    command = [str(program), "--kernel", kernel, "--cases", level, "--json"]
+    results, begun, said = [], None, tempfile.TemporaryFile("w+", errors="replace")
+    with said, subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=said) as process:
+        try:
+            for line in lines_of(process, RUN_SECONDS):
+                row = json.loads(line)
+                begun = None if row["check"] else row
+                if row["check"] not in ("", "skipped"):
+                    results.append((row["case"], order, row))
+        except TimeoutError:
+            process.wait()
+            wrong = {"check": "FAIL", "detector": "time", "reason": f"did not end within {RUN_SECONDS} s: an endless loop?"}
+        else:
+            ending = f"signal {-process.wait()}" if process.wait() < 0 else f"status {process.wait()}"
+            said.seek(0)
+            wrong = {"check": "FAIL", "detector": "crash", "reason": f"ended with {ending}. {said.read().strip()[-600:]}"}
+        if begun or not results:
+            results.append((begun["case"] if begun else "the first case", order, wrong))
+    return results
+
+
+def judge_cases(program, kernel, level):
+    """Returns [(sizes, order, row)] of a level's cases in each of its orders."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [result for results in pool.map(lambda order: run_cases(program, kernel, level, order), LEVELS[level])
+                for result in results]
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -199,6 +233,8 @@ def failure(results, files):
     right = [s for s in dict.fromkeys(s for s, _, _ in results) if s not in wrong]
     same_sizes = [r["check"] == "pass" for s, _, r in results if s == sizes]
     lines = [colour("red", f"WRONG at {readable(sizes)}" + ("" if order == ORDERS[0] else f", threads in the order {order}"))]
+    if row.get("wrong"):
+        lines += wrapped(f"This case is there for: {row['wrong']}.")
     reason = re.sub(r"; SIMT_IGNORE=\S+ lets it pass", "", row["reason"])  # this is not for learners
     if row.get("detector") == "launch":
         reason = reason.partition(": ")[2] or reason
@@ -347,20 +383,6 @@ class Rung:
     def counted_at(self):
         return self.about["own_sizes"] or COUNTED_AT[self.problem]
 
-    def cases(self):
-        row = self.about
-        cases = list(filter(None, (row["own_sizes"], *CASES[self.problem])))
-        if self.problem != "attention":
-            return cases
-        if row.get("causal"):
-            cases += CAUSAL
-        multiple, most = row.get("head_dim_multiple", 1), row.get("max_head_dim", 128)
-
-        def fitting(dim):
-            return f"--head-dim {min(-(-int(dim[1]) // multiple) * multiple, most)}"
-
-        return list(dict.fromkeys(re.sub(r"--head-dim (\d+)", fitting, case) for case in cases))
-
     def compile(self, source, target):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)  # an older build must not be taken for this one
@@ -399,16 +421,22 @@ class Rung:
         if program is None:
             return "tried", lines
         built = time.monotonic()
-        results = check_all(program, self.kernel, self.cases())
-        if any(row["check"] != "pass" for _, _, row in results):
-            state, lines = "tried", failure(results, self.files())
+        runs = 0
+        for level in LEVELS:
+            results = judge_cases(program, self.kernel, level)
+            runs += len(results)
+            if any(row["check"] != "pass" for _, _, row in results):
+                state, lines = "tried", failure(results, self.files())
+                break
+            if level == "quick" and sys.stdout.isatty():
+                print(colour("dim", f"  right at the first {len(results)} runs; all cases take up to half a minute ..."), flush=True)
         else:
-            state, lines = self.compare(run_row(program, self.kernel, self.counted_at(), ORDERS[0]), memory)
-        lines.append(colour("dim", f"  built in {built - begin:.1f} s, {len(results)} runs in {time.monotonic() - built:.1f} s; "
+            state, lines = self.compare(run_row(program, self.kernel, self.counted_at(), ORDERS[0]), memory, runs)
+        lines.append(colour("dim", f"  built in {built - begin:.1f} s, {runs} runs in {time.monotonic() - built:.1f} s; "
                             f"to see it: make show-{self.step[:2]} KERNEL={self.kernel}{'' if handout.PACKED else ' MINE=1'}"))
         return state, lines
 
-    def compare(self, row, memory):
+    def compare(self, row, memory, runs):
         """Tells about a kernel that is right everywhere: prediction, counts, ours."""
         ours = self.ours()
         lines = ["", f"  at {readable(self.counted_at()):<28}{'predicted':>14}{'counted':>14}{'expected' if handout.PACKED else 'ours':>14}"]
@@ -421,7 +449,7 @@ class Rung:
             if matters and mine > SLACK * theirs:
                 more.append(f"{mine / theirs:.1f} times our {name}" if theirs else f"{name}, of which ours has none")
         if not more:
-            return "passed", [colour("green", f"RIGHT at all {len(self.cases())} sizes, in all orders of threads")] + lines
+            return "passed", [colour("green", f"RIGHT in all {runs} runs, in all orders of threads")] + lines
         return "right", [colour("bold", "RIGHT, but not there yet: ") + ", ".join(more)] + lines + wrapped(
             f"The idea of this rung: {self.about['idea']}. h gives a hint; n goes on all the same.")
 
@@ -515,6 +543,16 @@ def exercises():
     return [Exercise(fault, len(faults)) for fault in faults]
 
 
+def find_rung(kernel):
+    """Returns the rung with this name, or that it had before."""
+    name = facts.successors().get(kernel, kernel)
+    for step in STEPS.values():
+        for rung in rungs_of(step):
+            if rung.kernel == name:
+                return rung
+    raise Unable(f"KERNEL is '{kernel}'; it must be a kernel that has a stub, such as {rungs_of(STEPS['01'])[0].kernel}")
+
+
 def next_rung(progress, step):
     """Returns the first rung of this step, then of later ones, that is neither done nor left out; None when there is none."""
     steps = ["broken"] if step == "broken" else [number for number in STEPS if number >= step]
@@ -532,16 +570,17 @@ def next_rung(progress, step):
 class Loop:
     """Runs one session."""
 
-    def __init__(self, step, waits):
+    def __init__(self, step, waits, kernel=None):
         self.progress = Progress()
         self.step = step or self.progress.all["step"]
+        self.kernel = kernel  # the only one, or None
         self.waits = waits
         self.rung = None
         self.given = iter(())
 
     def begin(self):
         """Goes to the next rung. Returns false when all are done."""
-        self.rung = next_rung(self.progress, self.step)
+        self.rung = find_rung(self.kernel) if self.kernel else next_rung(self.progress, self.step)
         if self.rung is None:
             print("All broken kernels are repaired." if self.step == "broken" else "Everything is done." if handout.PACKED else
                   "Everything is done. make learn BROKEN=1 has broken kernels; make learn-status shows what you did.")
@@ -594,7 +633,7 @@ class Loop:
         if not self.begin():
             return 0
         done = self.check()
-        if done:
+        if done and not self.kernel:
             self.begin()
         return 0 if done else 1
 
@@ -650,7 +689,7 @@ class Loop:
             letter = self.wait()
             if letter is None:
                 print(colour("dim", f"--- {time.strftime('%H:%M:%S')} ") + relative(self.rung.file), flush=True)
-                if self.check() and not self.enter():
+                if self.check() and (self.kernel or not self.enter()):
                     return 0
             elif not self.command(letter):
                 print("make learn goes on from here.")
@@ -682,6 +721,7 @@ def status(progress):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--step", choices=list(STEPS), help="begin here instead of where you were")
+    parser.add_argument("--kernel", help="this kernel alone")
     parser.add_argument("--broken", action="store_true", help="broken kernels")
     parser.add_argument("--status", action="store_true", help="print what was done")
     arguments = parser.parse_args()
@@ -692,7 +732,7 @@ def main():
             status(Progress())
             return 0
         waits = sys.stdin.isatty() and sys.stdout.isatty()
-        return Loop("broken" if arguments.broken else arguments.step, waits).run()
+        return Loop("broken" if arguments.broken else arguments.step, waits, arguments.kernel).run()
     except (Unable, *(() if handout.PACKED else (broken.Broken,))) as error:
         print(f"learn: {error}", file=sys.stderr)
         return 2

@@ -1,0 +1,319 @@
+#include "cases.h"
+
+#include "refusal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const case_level_names[CASE_LEVELS + 1] = {"quick", "usual", "full", NULL};
+
+/* A word is part of a text. */
+struct word {
+    const char *begin;
+    size_t length;
+};
+
+static bool word_is(struct word word, const char *text)
+{
+    return strlen(text) == word.length && strncmp(word.begin, text, word.length) == 0;
+}
+
+static struct word next_word(const char **at)
+{
+    *at += strspn(*at, " ");
+    const struct word word = {*at, strcspn(*at, " ;")};
+    *at += word.length;
+    return word;
+}
+
+/* Returns value `index` of "1,2,3", or the last where there are fewer. */
+static struct word value_of(struct word values, int index)
+{
+    struct word value = {values.begin, 0};
+    const char *const end = values.begin + values.length;
+    for (;;) {
+        const char *comma = memchr(value.begin, ',', (size_t)(end - value.begin));
+        value.length = (size_t)((comma ? comma : end) - value.begin);
+        if (index-- == 0 || !comma)
+            return value;
+        value.begin = comma + 1;
+    }
+}
+
+static int count_values(struct word values)
+{
+    int count = 1;
+    for (size_t i = 0; i < values.length; i++)
+        count += values.begin[i] == ',';
+    return count;
+}
+
+static bool read_number(struct word word, long long *number)
+{
+    char *end;
+    *number = strtoll(word.begin, &end, 10);
+    return word.length > 0 && end == word.begin + word.length;
+}
+
+static bool not_understood(const struct problem *problem, struct word word)
+{
+    refuse(cudaErrorInvalidValue, "a case of %s says '%.*s', which is not understood",
+           problem->name, (int)word.length, word.begin);
+    return false;
+}
+
+/* Finds an array of the problem by its name. Returns -1 where there is none. */
+static int find_array(const struct problem *problem, const struct test_case *one, struct word name)
+{
+    long long sizes[MAX_SIZES];
+    struct tensor tensors[MAX_TENSORS];
+    int count = 0;
+    memcpy(sizes, one->sizes, sizeof sizes);
+    if (problem->tensors(sizes, tensors, &count) != cudaSuccess)
+        return -1;
+    for (int t = 0; t < count; t++)
+        if (word_is(name, tensors[t].name))
+            return t;
+    return -1;
+}
+
+static bool read_size(const struct problem *problem, int index, struct word value,
+                      struct test_case *one)
+{
+    const struct size_option *size = &problem->sizes[index];
+    for (int choice = 0; size->choices && size->choices[choice]; choice++)
+        if (word_is(value, size->choices[choice])) {
+            one->sizes[index] = choice;
+            return true;
+        }
+    return read_number(value, &one->sizes[index]);
+}
+
+/* Reads "3x5x7", the first sizes of the problem in their order. */
+static bool read_sizes(const struct problem *problem, struct word value, struct test_case *one)
+{
+    const char *const end = value.begin + value.length;
+    for (int s = 0; problem->sizes[s].name; s++) {
+        const char *x = memchr(value.begin, 'x', (size_t)(end - value.begin));
+        if (!read_size(problem, s,
+                       (struct word){value.begin, (size_t)((x ? x : end) - value.begin)}, one))
+            return false;
+        if (!x)
+            return true;
+        value.begin = x + 1;
+    }
+    return false;
+}
+
+/* Reads an option that is no size. */
+static bool read_other(const struct problem *problem, struct word name, struct word value,
+                       struct test_case *one)
+{
+    long long number = 0;
+    if (word_is(name, "--inputs")) {
+        for (int kind = 0; kind < INPUT_KINDS; kind++)
+            if (word_is(value, input_kind_name((enum input_kind)kind))) {
+                one->inputs = (enum input_kind)kind;
+                return true;
+            }
+        return false;
+    }
+    if (word_is(name, "--sizes"))
+        return read_sizes(problem, value, one);
+    if (word_is(name, "--null"))
+        return (one->null_array = find_array(problem, one, value)) > 0;
+    if (word_is(name, "--offset-of"))
+        return (one->offset_array = find_array(problem, one, value) + 1) > 0;
+    if (!read_number(value, &number))
+        return false;
+    if (word_is(name, "--offset"))
+        one->offset = (size_t)number;
+    else if (word_is(name, "--launches"))
+        one->launches = (int)number;
+    else if (word_is(name, "--seed"))
+        one->seed = (uint64_t)number;
+    else
+        return false;
+    return true;
+}
+
+/* Reads value `index` of every option. *count becomes the largest number of values. */
+static bool read_options(const struct problem *problem, const char *options, int index,
+                         struct test_case *one, int *count)
+{
+    *count = 1;
+    for (struct word name; (name = next_word(&options)).length > 0;) {
+        int size = 0;
+        while (
+            problem->sizes[size].name &&
+            (strncmp(name.begin, "--", 2) != 0 ||
+             !word_is((struct word){name.begin + 2, name.length - 2}, problem->sizes[size].name)))
+            size++;
+        const char *ahead = options;
+        const struct word values = next_word(&ahead);
+        const bool flag = problem->sizes[size].name && problem->sizes[size].flag &&
+                          (values.length == 0 || values.begin[0] == '-');
+        if (flag) {
+            one->sizes[size] = 1;
+            continue;
+        }
+        options = ahead;
+        const int values_here = count_values(values);
+        *count = values_here > *count ? values_here : *count;
+        const struct word value = value_of(values, index);
+        if (!(problem->sizes[size].name ? read_size(problem, size, value, one)
+                                        : read_other(problem, name, value, one)))
+            return not_understood(problem, name);
+    }
+    return true;
+}
+
+bool case_read(const struct problem *problem, const char *options, struct test_case *one)
+{
+    int count;
+    return read_options(problem, options, 0, one, &count);
+}
+
+static void set_defaults(struct case_walk *walk, struct test_case *one)
+{
+    *one = (struct test_case){.launches = 1, .wrong = walk->family->wrong};
+    for (int s = 0; walk->problem->sizes[s].name; s++)
+        one->sizes[s] = walk->problem->sizes[s].watched;
+    one->seed = walk->seed;
+}
+
+void cases_begin(struct case_walk *walk, const struct problem *problem, const struct kernel *kernel,
+                 enum case_level level, uint64_t seed)
+{
+    *walk = (struct case_walk){.problem = problem, .kernel = kernel, .level = level, .seed = seed};
+}
+
+/* Makes one of the kernel's own texts the list that is walked over. */
+static void walk_over(struct case_walk *walk, enum case_level level, const char *options,
+                      const char *wrong)
+{
+    walk->own[0] = (struct case_family){level, options, wrong};
+    walk->own[1].options = NULL;
+    walk->family = walk->own;
+}
+
+/* Goes on to the next family, which for a kernel's own texts follows a semicolon. */
+static void next_family(struct case_walk *walk)
+{
+    const char *more = walk->family == walk->own ? strchr(walk->family->options, ';') : NULL;
+    walk->index = 0;
+    if (more)
+        walk->own[0].options = more + 1;
+    else
+        walk->family++;
+}
+
+/* Goes on to the next list. Returns false after the last. */
+static bool next_list(struct case_walk *walk)
+{
+    static const struct case_family nothing[] = {{.options = NULL}};
+    walk->index = 0;
+    switch (walk->stage++) {
+    case 0:
+        walk_over(walk, CASES_QUICK, walk->kernel ? walk->kernel->own_sizes : NULL,
+                  "the kernel itself, where no other takes over");
+        return true;
+    case 1:
+        walk_over(walk, CASES_USUAL, walk->kernel ? walk->kernel->edges : NULL,
+                  "the kernel's own limits, just below and above");
+        return true;
+    case 2:
+        walk->family = walk->problem->cases ? walk->problem->cases : nothing;
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool case_fits(const struct problem *problem, const struct kernel *kernel, struct test_case *one)
+{
+    return !problem->fits || problem->fits(kernel, one->sizes, &one->offset);
+}
+
+/* What a kernel does not take may have become the case before. */
+static bool repeats(struct case_walk *walk, const struct test_case *one)
+{
+    const struct test_case *last = &walk->last;
+    const bool same = memcmp(last->sizes, one->sizes, sizeof last->sizes) == 0 &&
+                      last->inputs == one->inputs && last->offset == one->offset &&
+                      last->offset_array == one->offset_array &&
+                      last->null_array == one->null_array && last->launches == one->launches;
+    walk->last = *one;
+    return same;
+}
+
+bool cases_next(struct case_walk *walk, struct test_case *one)
+{
+    int count;
+    for (;;) {
+        while (!walk->family || !walk->family->options)
+            if (!next_list(walk))
+                return false;
+        if (walk->family->level > walk->level) {
+            next_family(walk);
+            continue;
+        }
+        set_defaults(walk, one);
+        if (!read_options(walk->problem, walk->family->options, walk->index, one, &count))
+            return false;
+        if (++walk->index >= count)
+            next_family(walk);
+        if ((!walk->kernel || case_fits(walk->problem, walk->kernel, one)) && !repeats(walk, one))
+            return true;
+    }
+}
+
+const char *case_options(const struct problem *problem, const struct test_case *one)
+{
+    static char text[400];
+    size_t used = 0;
+    struct tensor tensors[MAX_TENSORS];
+    long long sizes[MAX_SIZES];
+    int count = 0;
+    text[0] = '\0';
+#define ADD(...)                                                                                   \
+    used += (size_t)snprintf(text + used, used < sizeof text ? sizeof text - used : 0, __VA_ARGS__)
+    for (int s = 0; problem->sizes[s].name; s++) {
+        const struct size_option *size = &problem->sizes[s];
+        const long long value = one->sizes[s];
+        if (value == size->watched && (size->flag || size->choices || value == 0))
+            continue;
+        if (size->flag)
+            ADD(" --%s", size->name);
+        else if (size->choices)
+            ADD(" --%s %s", size->name, size->choices[value]);
+        else
+            ADD(" --%s %lld", size->name, value);
+    }
+    if (one->inputs != INPUTS_NORMAL)
+        ADD(" --inputs %s", input_kind_name(one->inputs));
+    if (one->offset > 0)
+        ADD(" --offset %zu", one->offset);
+    memcpy(sizes, one->sizes, sizeof sizes);
+    if (problem->tensors(sizes, tensors, &count) == cudaSuccess) {
+        if (one->offset_array > 0)
+            ADD(" --offset-of %s", tensors[one->offset_array - 1].name);
+        if (one->null_array > 0)
+            ADD(" --null %s", tensors[one->null_array].name);
+    }
+    if (one->launches > 1)
+        ADD(" --launches %d", one->launches);
+    if (one->seed != 1)
+        ADD(" --seed %llu", (unsigned long long)one->seed);
+#undef ADD
+    return text + (used > 0);
+}
+
+cudaError_t case_trial(struct trial *trial, const struct problem *problem,
+                       const struct test_case *one)
+{
+    const struct placement placement = {one->offset, one->offset_array, one->null_array,
+                                        one->launches};
+    return trial_create_placed(trial, problem, one->sizes, one->inputs, one->seed, &placement);
+}
