@@ -23,6 +23,7 @@ enum option_key {
     JSON_KEY,
     WIDE_KEY,
     CASES_KEY,
+    PART_KEY,
     OFFSET_KEY,
     OFFSET_OF_KEY,
     NULL_KEY,
@@ -138,6 +139,17 @@ static error_t select_cases(struct request *request, const char *name)
     return complain(request, "--cases is '%s'; it must be one of %s", name, names);
 }
 
+/* Reads "2/3", the second of three parts. */
+static error_t select_part(struct request *request, const char *text)
+{
+    const char *slash = strchr(text, '/');
+    char part[20] = "";
+    snprintf(part, sizeof part, "%.*s", slash ? (int)(slash - text) : 0, text);
+    error_t error =
+        parse_integer(request, "part", slash ? slash + 1 : "", 1, 1000, &request->parts);
+    return error ? error : parse_integer(request, "part", part, 1, request->parts, &request->part);
+}
+
 /* Keeps an option for cases.h, which knows the problem's arrays. */
 static error_t place(struct request *request, const char *option, const char *value)
 {
@@ -199,6 +211,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return select_inputs(request, text);
     case CASES_KEY:
         return select_cases(request, text);
+    case PART_KEY:
+        return select_part(request, text);
     case OFFSET_KEY:
         error = parse_integer(request, "offset", text, 0, 255, &value);
         return error ? error : place(request, "--offset", text);
@@ -254,6 +268,7 @@ static void set_defaults(struct request *request)
     }
     request->seed = 1;
     request->cases = -1;
+    request->part = request->parts = 1;
     request->trace_block = request->trace_warp = -1;
     request->repeat = device ? 20 : 3;
 }
@@ -313,6 +328,7 @@ bool options_parse(struct request *request, const struct step *step, int argc, c
         {"launches", LAUNCHES_KEY, "N", 0, "Launches in a row before the result is judged", 3},
         {"cases", CASES_KEY, "LEVEL", 0,
          "Instead of one run, judge by the list of cases: quick, usual or full", 3},
+        {"part", PART_KEY, "I/N", 0, "Of the cases, only every Nth", 3},
         {"repeat", REPEAT_KEY, "N", 0, "Timed runs per kernel; the median is reported", 3},
         {"wide", WIDE_KEY, NULL, 0, "Show every column, however wide the table", 4},
         {"json", JSON_KEY, NULL, 0, "Report as one JSON object", 4},

@@ -24,11 +24,12 @@ struct request {
     bool list, help, json, wide;
     enum input_kind inputs;
     uint64_t seed;
-    bool has_case;       /* the command line says sizes or inputs: only these are run */
-    int cases;           /* the level of cases to judge, or -1 for one run at these sizes */
-    char placement[160]; /* --offset and the like, as options of a case (cases.h) */
-    long long repeat;    /* timed runs of each kernel */
-    const char *trace;   /* the trace's file, or null */
+    bool has_case;         /* the command line says sizes or inputs: only these are run */
+    int cases;             /* the level of cases to judge, or -1 for one run at these sizes */
+    long long part, parts; /* of these cases, every parts-th from number part on */
+    char placement[160];   /* --offset and the like, as options of a case (cases.h) */
+    long long repeat;      /* timed runs of each kernel */
+    const char *trace;     /* the trace's file, or null */
     long long trace_block, trace_warp; /* the only ones traced; -1 for all */
 
     char complaint[512]; /* what is wrong with the command line; empty when nothing is */

@@ -98,8 +98,11 @@ static enum step_status run_cases_of(const struct request *request, const struct
     struct case_count count = {.kernel = kernel};
     cases_begin(&walk, request->problem, kernel, (enum case_level)request->cases, request->seed);
     refusal_clear();
-    while (result.verdict.status != VERDICT_SKIPPED && cases_next(&walk, &one)) {
+    for (long long number = 0; result.verdict.status != VERDICT_SKIPPED && cases_next(&walk, &one);
+         number++) {
         struct trial trial;
+        if (number % request->parts != request->part - 1)
+            continue;
         report_case(request, kernel, &one);
         if (case_trial(&trial, request->problem, &one) != cudaSuccess) {
             count.skipped++; /* the device has no memory left */

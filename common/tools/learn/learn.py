@@ -43,8 +43,9 @@ LINES, WIDTH = 25, 98  # of a verdict
 RUN_SECONDS, POLL_SECONDS = 20, 0.15
 ORDERS = ("inorder", "reversed", "random:7")
 
-# A kernel is judged by its problem's list of cases (common/harness/cases.h): at these levels in turn, each in these orders of threads.
-LEVELS = {"quick": ORDERS, "full": ORDERS[:2]}
+# A kernel is judged by its problem's list of cases (common/harness/cases.h), at these levels in turn: the quick ones in each order
+# of threads, all of them in one order or another.
+LEVELS = {"quick": [(order, "1/1") for order in ORDERS], "full": [(ORDERS[0], "1/2"), (ORDERS[1], "2/2")]}
 COUNTED_AT = {"matmul": "--m 128 --n 128 --k 32", "softmax": "--rows 8 --cols 1024", "attention": "--heads 1 --seq 64 --head-dim 64"}
 
 # These are counted. The flag says whether a rung is done only when yours is about as low as ours.
@@ -172,10 +173,10 @@ def lines_of(process, seconds):
     raise TimeoutError
 
 
-def run_cases(program, kernel, level, order):
-    """Returns [(sizes, order, row)] of one level's cases, as far as the program lives."""
+def run_cases(program, kernel, level, order, part):
+    """Returns [(sizes, order, row)] of a part of one level's cases, as far as the program lives."""
     environment = dict(os.environ, SIMT_ORDER=order, SIMT_WORKERS="1")
-    command = [str(program), "--kernel", kernel, "--cases", level, "--json"]
+    command = [str(program), "--kernel", kernel, "--cases", level, "--part", part, "--json"]
     results, begun, said = [], None, tempfile.TemporaryFile("w+", errors="replace")
     with said, subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=said) as process:
         try:
@@ -199,7 +200,7 @@ def run_cases(program, kernel, level, order):
 def judge_cases(program, kernel, level):
     """Returns [(sizes, order, row)] of a level's cases in each of its orders."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [result for results in pool.map(lambda order: run_cases(program, kernel, level, order), LEVELS[level])
+        return [result for results in pool.map(lambda run: run_cases(program, kernel, level, *run), LEVELS[level])
                 for result in results]
 
 
