@@ -2,8 +2,8 @@
 #include "05_step.h"
 #include "2_flash_v2.h"
 #include "harness/ladder.h"
-#include "05_flash_v2/decode/8_split_kv_naive.h"
-#include "05_flash_v2/decode/9_split_kv.h"
+#include "05_flash_v2/decode/7_split_kv_naive.h"
+#include "05_flash_v2/decode/8_split_kv.h"
 #include "device/device.h"
 #include "query_tiles.h"
 
@@ -104,21 +104,21 @@ static const struct attention_kernel core[] = {
                   "K transposed in shared memory; maximum and sum of a row by shuffles",
                   .about.after = "flash_v2_exchanged", .max_head_dim = 128, .cost = flash_v2_cost,
                   .Br = {16, 16}, .Bc = {16, 16}),
-    ATTENTION_ROW(flash_v2_rectangles, "4_flash_v2_rectangles.cu",
+    ATTENTION_ROW(flash_v2_rectangles, "3_flash_v2_rectangles.cu",
                   "a warp owns its rows, a thread a rectangle of S and of O in registers",
                   .max_head_dim = 128, .cost = flash_v2_rectangles_cost),
     {.about.name = NULL},
 };
 
 static const struct attention_kernel limit[] = {
-    ATTENTION_ROW(flash_v2_async, "5_flash_v2_async.cu",
+    ATTENTION_ROW(flash_v2_async, "4_flash_v2_async.cu",
                   "K and V are copied while the products run", .about.after = "flash_v2_rectangles",
                   .max_head_dim = 128, .cost = flash_v2_async_cost),
-    ATTENTION_ROW(flash_v2_large_tiles, "6_flash_v2_large_tiles.cu",
+    ATTENTION_ROW(flash_v2_large_tiles, "5_flash_v2_large_tiles.cu",
                   "8 x 8 of S and of O per thread where the device has the room",
                   .about.after = "flash_v2_async", .max_head_dim = 128,
                   .cost = flash_v2_large_tiles_cost),
-    ATTENTION_ROW(flash_v2_base_2, "7_flash_v2_base_2.cu",
+    ATTENTION_ROW(flash_v2_base_2, "6_flash_v2_base_2.cu",
                   "exponentials of base 2, the scale and log2 e multiplied into Q",
                   .about.after = "flash_v2_large_tiles", .about.was = "flash_v2_registers",
                   .max_head_dim = 128, .cost = flash_v2_large_tiles_cost),
@@ -136,13 +136,13 @@ static const struct attention_kernel limit[] = {
     "--heads 1 --seq-q 1 --seq-kv 700 --head-dim 40 --launches 3"
 
 static const struct attention_kernel decode[] = {
-    ATTENTION_ROW(split_kv_naive, "8_split_kv_naive.cu",
+    ATTENTION_ROW(split_kv_naive, "7_split_kv_naive.cu",
                   "the keys split over blocks; partial (O, LSE) merged by a thread per row",
                   .about.after = "flash_v2", .about.edges = SPLIT_EDGES,
                   .about.timed_at = "B1 H8 1x131072 d64", .max_head_dim = 128,
                   .workspace = split_kv_naive_workspace, .cost = split_kv_naive_cost,
                   .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
-    ATTENTION_ROW(split_kv, "9_split_kv.cu",
+    ATTENTION_ROW(split_kv, "8_split_kv.cu",
                   "split keys for few queries: a group of lanes per key, float4, merged on chip",
                   .about.edges = SPLIT_EDGES, .about.timed_at = "B1 H8 1x131072 d64",
                   .max_head_dim = 128, .workspace = split_kv_workspace, .cost = split_kv_cost,

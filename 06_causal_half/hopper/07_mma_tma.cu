@@ -2,7 +2,7 @@
 /*
  * Idea: one thread requests whole tiles from the copy engine; the others only wait for them.
  *
- *     for each tile of Bc keys that some query of the tile sees:
+ *     for each tile of Bc keys that some query of the tile sees, last to first:
  *         S = Q·Kᵀ                        m_new = max(m, rowmax S)               c = scale · log2 e
  *         P = 2^(c · S - c · m_new)            l     = l · 2^(c · m - c · m_new) + rowsum P
  *                                              O     = O · 2^(c · m - c · m_new) + P·V
@@ -15,7 +15,8 @@
  * TMA brings a tile with one instruction per panel, swizzled as mma_swizzled's, with zeros where
  * the array ends, and counts its bytes on an mbarrier. A stage's mbarrier is full once per use: its
  * phase tells one use from the next. That no warp still reads a stage is said by the barrier of the
- * block, as before. Products and softmax are mma_ordered's.
+ * block, as before. Products and softmax are mma_ordered's, but from the last keys to the first, as
+ * in all later rungs: what must be masked comes first.
  *
  * Cost: as mma_ordered's; a copy is one instruction of one thread instead of one for every 16
  * bytes, and no thread computes addresses or bounds.
@@ -116,6 +117,7 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
     const float scale_log2 = shape.scale * LOG2_E;
     const int seen_by_all = visible_keys<CAUSAL>(row0, seq_q, seq_kv);
     const int seen_by_any = visible_keys<CAUSAL>(row0 + Br - 1, seq_q, seq_kv);
+    const int last_k0 = (ceil_div(seen_by_any, Bc) - 1) * Bc; /* negative where no key is seen */
     float m[BLOCKS][2] = {{-CUDART_INF_F, -CUDART_INF_F}, {-CUDART_INF_F, -CUDART_INF_F}};
     float l[BLOCKS][2] = {}, acc[BLOCKS][HEAD_DIM / 2] = {};
 
@@ -133,18 +135,20 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
         mbarrier_init_fence();
         mbarrier_arrive_expect(&tiles.Q_full, sizeof tiles.Q);
         load_tile<Br, HEAD_DIM>(tiles.Q, &maps.Q, row0, head, &tiles.Q_full);
-        if (seen_by_any > 0)
-            load_keys(tiles, maps, 0, kv_head);
+        if (last_k0 >= 0)
+            load_keys(tiles, maps, last_k0, kv_head);
     }
     __syncthreads(); /* the barriers exist before any thread waits on them */
     mbarrier_wait(&tiles.Q_full, 0);
 
-    for (int k0 = 0; k0 < seen_by_any; k0 += Bc) {
+    int use = 0; /* counts tiles modulo 2 · STAGES: the first STAGES wait with parity 0 */
+    for (int k0 = last_k0; k0 >= 0; k0 -= Bc) {
         const int stage = k0 / Bc % STAGES;
-        mbarrier_wait(&tiles.full[stage], k0 / Bc / STAGES % 2);
+        mbarrier_wait(&tiles.full[stage], use / STAGES);
+        use = (use + 1) % (2 * STAGES);
         __syncthreads(); /* all warps are done with the other stage, which is filled next */
-        if (threadIdx.x == 0 && k0 + Bc < seen_by_any)
-            load_keys(tiles, maps, k0 + Bc, kv_head);
+        if (threadIdx.x == 0 && k0 > 0)
+            load_keys(tiles, maps, k0 - Bc, kv_head);
 
         float S[BLOCKS][Bc / 2] = {};
 #pragma unroll

@@ -11,7 +11,8 @@
  *     where K_next may be the next tile's first: then O is stored and starts from 0
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], elements of type
- * T; LSE [batch, heads, seq_q], float; row-major. In pairs head_dim is above 64, and HEAD_DIM 128.
+ * T; LSE [batch, heads, seq_q], float; row-major. In pairs head_dim is a multiple of 8 above 64,
+ * rounded up to HEAD_DIM, the rest zeros.
  *
  * At 700 TFLOP/s, tiles of 128 queries read 5.5 TB/s of keys and values from the L2 cache. Two
  * blocks of a cluster compute neighbouring tiles of a head, and with multicast loads the pair reads
@@ -22,8 +23,7 @@
  * long, so they are dealt out in advance again.
  *
  * Elsewhere this rung is across_tiles: with a causal mask, few keys or a head_dim up to 64 pairs
- * were slower or won too little, and of an odd number of tiles one would have no partner. The code
- * reads like across_tiles', though pairs use neither its HEAD_DIM 64 nor its CAUSAL.
+ * were slower or won too little, and of an odd number of tiles one would have no partner.
  *
  * Cost: as across_tiles': as many loads, but half of the bytes of K and V.
  *
@@ -35,6 +35,10 @@
 #include "load_share.cuh"
 #include "06_causal_half/hopper/ping_pong.cuh"
 #include "persistent_tile.cuh"
+
+/* Where pairs pay there is no causal mask; the last block of keys may still need one. */
+static const int HEAD_DIM = 128;
+static const bool CAUSAL = false;
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
@@ -90,7 +94,7 @@ produce_values(struct shared_tiles<Config> *shared, struct ring_position &V_at,
  * consumers wait for phase n of `full`; before it the producer waits for phase n - 1 of `empty`, of
  * the other parity. On a new barrier phase -1 counts as over: new places are empty.
  */
-template <class Config, bool CAUSAL>
+template <class Config>
 static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
                                                const struct hopper_problem &problem)
 {
@@ -122,7 +126,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
 }
 
 /* Computes one warpgroup's 64 rows of each of the block's tiles. */
-template <class Config, bool CAUSAL>
+template <class Config>
 static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> *shared,
                                                     const struct hopper_problem &problem,
                                                     const CUtensorMap *map, int warpgroup)
@@ -193,7 +197,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
         tma_store_wait<0>(); /* shared memory stays this block's until it has been read */
 }
 
-template <class Config, bool CAUSAL>
+template <class Config>
 __global__ void __launch_bounds__(Config::THREADS, 1)
     flash_multicast(const __grid_constant__ struct hopper_problem problem,
                     const __grid_constant__ CUtensorMap map)
@@ -210,25 +214,24 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
 
     /* The launch's registers, 65536 over THREADS, move from the producer to the consumers. */
     if (warpgroup == Config::WARPGROUPS) {
-        registers_decrease<Config::WARPGROUPS == 3 ? 32 : 40>();
+        registers_decrease<40>();
         if (threadIdx.x == 128 * Config::WARPGROUPS)
-            produce<Config, CAUSAL>(shared, problem);
+            produce(shared, problem);
     } else {
-        registers_increase<Config::WARPGROUPS == 3 ? 160 : 232>();
-        compute_rows<Config, CAUSAL>(shared, problem, &map, warpgroup);
+        registers_increase<232>();
+        compute_rows(shared, problem, &map, warpgroup);
     }
 }
 
-template <typename T, int HEAD_DIM, bool CAUSAL, int WARPGROUPS = HOPPER_WARPGROUPS(HEAD_DIM)>
+template <typename T>
 static cudaError_t launch(const struct attention *call)
 {
-    typedef config<T, HEAD_DIM, WARPGROUPS> Config;
+    typedef config<T, HEAD_DIM, HOPPER_WARPGROUPS(HEAD_DIM)> Config;
     struct hopper_problem problem;
     CUtensorMap map;
     const int bytes = sizeof(struct shared_tiles<Config>) + Config::Br * HEAD_DIM * sizeof(T);
-    cudaError_t status =
-        prepare_hopper(&problem, call, Config::Br, (const void *)flash_multicast<Config, CAUSAL>,
-                       bytes, Bc / PAIR);
+    cudaError_t status = prepare_hopper(&problem, call, Config::Br,
+                                        (const void *)flash_multicast<Config>, bytes, Bc / PAIR);
     if (status == cudaSuccess)
         status = tensor_map_of_halves(&map, call->O, (size_t)call->batch * call->heads, call->seq_q,
                                       call->head_dim, WARP_ROWS);
@@ -239,13 +242,12 @@ static cudaError_t launch(const struct attention *call)
         return status;
     const int pairs = resident_pairs(problem.order.tiles / PAIR, &device);
     return launch_in_clusters(PAIR, PAIR * pairs, Config::THREADS, bytes, call->stream,
-                              flash_multicast<Config, CAUSAL>, problem, map);
+                              flash_multicast<Config>, problem, map);
 }
 
 extern "C" cudaError_t attention_multicast(const struct attention *call)
 {
     if (!pairs_pay(call))
         return attention_across_tiles(call);
-    return call->type == TENSOR_BF16 ? launch<__nv_bfloat16, 128, false>(call)
-                                     : launch<__half, 128, false>(call);
+    return call->type == TENSOR_BF16 ? launch<__nv_bfloat16>(call) : launch<__half>(call);
 }

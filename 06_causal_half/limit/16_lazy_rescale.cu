@@ -11,7 +11,8 @@
  *     where K_next may be the next tile's first: then O is stored and starts from 0
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], elements of type
- * T; LSE [batch, heads, seq_q], float; row-major. In pairs head_dim is above 64, and HEAD_DIM 128.
+ * T; LSE [batch, heads, seq_q], float; row-major. In pairs head_dim is a multiple of 8 above 64,
+ * rounded up to HEAD_DIM, the rest zeros.
  *
  * Any m serves that keeps P within what T can hold: l is a sum of the same P, so neither O / l nor
  * LSE depends on it. The multiplications of O stay where they are in the schedule, each under a
@@ -32,6 +33,10 @@
 #include "06_causal_half/hopper/ping_pong.cuh"
 #include "load_share.cuh"
 #include "persistent_tile.cuh"
+
+/* Where pairs pay there is no causal mask; the last block of keys may still need one. */
+static const int HEAD_DIM = 128;
+static const bool CAUSAL = false;
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
@@ -87,7 +92,7 @@ produce_values(struct shared_tiles<Config> *shared, struct ring_position &V_at,
  * consumers wait for phase n of `full`; before it the producer waits for phase n - 1 of `empty`, of
  * the other parity. On a new barrier phase -1 counts as over: new places are empty.
  */
-template <class Config, bool CAUSAL>
+template <class Config>
 static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
                                                const struct hopper_problem &problem)
 {
@@ -119,7 +124,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
 }
 
 /* Computes one warpgroup's 64 rows of each of the block's tiles. */
-template <class Config, bool CAUSAL>
+template <class Config>
 static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> *shared,
                                                     const struct hopper_problem &problem,
                                                     const CUtensorMap *map, int warpgroup)
@@ -190,7 +195,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
         tma_store_wait<0>(); /* shared memory stays this block's until it has been read */
 }
 
-template <class Config, bool CAUSAL>
+template <class Config>
 __global__ void __launch_bounds__(Config::THREADS, 1)
     flash_lazy_rescale(const __grid_constant__ struct hopper_problem problem,
                        const __grid_constant__ CUtensorMap map)
@@ -207,25 +212,24 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
 
     /* The launch's registers, 65536 over THREADS, move from the producer to the consumers. */
     if (warpgroup == Config::WARPGROUPS) {
-        registers_decrease<CAUSAL ? 40 : 24>();
+        registers_decrease<24>();
         if (threadIdx.x == 128 * Config::WARPGROUPS)
-            produce<Config, CAUSAL>(shared, problem);
+            produce(shared, problem);
     } else {
-        registers_increase<CAUSAL ? 232 : 240>();
-        compute_rows<Config, CAUSAL>(shared, problem, &map, warpgroup);
+        registers_increase<240>();
+        compute_rows(shared, problem, &map, warpgroup);
     }
 }
 
-template <typename T, int HEAD_DIM, bool CAUSAL, int WARPGROUPS = HOPPER_WARPGROUPS(HEAD_DIM)>
+template <typename T>
 static cudaError_t launch(const struct attention *call)
 {
-    typedef config<T, HEAD_DIM, WARPGROUPS> Config;
+    typedef config<T, HEAD_DIM, HOPPER_WARPGROUPS(HEAD_DIM)> Config;
     struct hopper_problem problem;
     CUtensorMap map;
     const int bytes = sizeof(struct shared_tiles<Config>) + Config::Br * HEAD_DIM * sizeof(T);
-    cudaError_t status =
-        prepare_hopper(&problem, call, Config::Br, (const void *)flash_lazy_rescale<Config, CAUSAL>,
-                       bytes, Bc / PAIR);
+    cudaError_t status = prepare_hopper(&problem, call, Config::Br,
+                                        (const void *)flash_lazy_rescale<Config>, bytes, Bc / PAIR);
     if (status == cudaSuccess)
         status = tensor_map_of_halves(&map, call->O, (size_t)call->batch * call->heads, call->seq_q,
                                       call->head_dim, WARP_ROWS);
@@ -236,13 +240,12 @@ static cudaError_t launch(const struct attention *call)
         return status;
     const int pairs = resident_pairs(problem.order.tiles / PAIR, &device);
     return launch_in_clusters(PAIR, PAIR * pairs, Config::THREADS, bytes, call->stream,
-                              flash_lazy_rescale<Config, CAUSAL>, problem, map);
+                              flash_lazy_rescale<Config>, problem, map);
 }
 
 extern "C" cudaError_t attention_lazy_rescale(const struct attention *call)
 {
     if (!pairs_pay(call))
         return attention_across_tiles(call);
-    return call->type == TENSOR_BF16 ? launch<__nv_bfloat16, 128, false>(call)
-                                     : launch<__half, 128, false>(call);
+    return call->type == TENSOR_BF16 ? launch<__nv_bfloat16>(call) : launch<__half>(call);
 }

@@ -306,7 +306,7 @@ def picture_06_mma_tma():
 
 def picture_06_wgmma():
     return axes("wgmma: a warpgroup's products are asynchronous, and read K and V where they lie",
-                "No ldmatrix; tiles from the last to the first.",
+                "No ldmatrix; tiles of 128 keys instead of 64.",
                 (("mma_tma", 64), ("wgmma", 128)), LONG, 128,
                 [(0, what) for what in ("copy", "read", "product", "softmax")],
                 note="Block 0. A colour: a tile of keys, 64 in mma_tma and 128 in wgmma; the first copy: Q. A thick line: a barrier.")

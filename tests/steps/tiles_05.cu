@@ -16,7 +16,7 @@ static cudaError_t device_of_sm_75(struct device_limits *limits)
 
 #define current_device(limits) device_of_sm_75(limits)
 #define attention_flash_v2_base_2 attention_flash_v2_base_2_64_kb
-#include "05_flash_v2/limit/7_flash_v2_base_2.cu"
+#include "05_flash_v2/limit/6_flash_v2_base_2.cu"
 
 #define attention_flash_v2 attention_flash_v2_16x16
 #include "05_flash_v2/2_flash_v2.cu"

@@ -18,7 +18,7 @@
  * Source: Flash-Decoding (Dao, Haziza, Massa, Sizov, 2023).
  */
 #include "05_flash_v2/05_step.h"
-#include "8_split_kv_naive.h"
+#include "7_split_kv_naive.h"
 #include "device/tiles.cuh"
 #include "device/warp.cuh"
 

@@ -31,7 +31,7 @@
  * keys between blocks is known as Flash-Decoding (Dao, Haziza, Massa, Sizov, 2023).
  */
 #include "05_flash_v2/05_step.h"
-#include "9_split_kv.h"
+#include "8_split_kv.h"
 #include <ptx.cuh>
 #include "device/tiles.cuh"
 #include "device/vectors.cuh"
