@@ -693,8 +693,6 @@ static const struct case_family cases[] = {
      "what one launch leaves to the next, with more tiles than multiprocessors"},
     {CASES_FULL, "--heads 1 --seq-q 66000 --seq-kv 1 --head-dim 8",
      "more queries than 16 bits count"},
-    {CASES_FULL, "--batch 65537,1 --heads 1,65540 --kv-heads 1,32770 --seq 1 --head-dim 8",
-     "more batches or heads than 16 bits count"},
     {CASES_FULL,
      "--heads 1 --seq-q 35 --seq-kv 255,256,257,383,385 --head-dim 36,64,72,100,128 "
      "--inputs ascending",
@@ -709,9 +707,6 @@ static bool fits(const struct kernel *kernel, long long sizes[MAX_SIZES], size_t
     const struct attention_kernel *row = (const struct attention_kernel *)kernel;
     const unsigned types = types_of(row);
     const int multiple = multiple_of(row);
-    /* A large tile for each of so many heads takes minutes where every access is watched. */
-    if (sizes[ATTENTION_BATCH] * sizes[ATTENTION_HEADS] > 60000 && row->Br[0] + row->Bc[0] > 0)
-        return false;
     if (sizes[ATTENTION_TYPE] == TENSOR_F32)
         while (!(types >> sizes[ATTENTION_TYPE] & 1))
             sizes[ATTENTION_TYPE]++;
