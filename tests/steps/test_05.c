@@ -32,11 +32,6 @@ static const struct attention_kernel other_tiles[] = {
     {.about.name = NULL},
 };
 
-static void check(struct size size, enum input_kind kind, uint64_t seed, size_t offset)
-{
-    check_sizes(flash_v2_kernels(), size, kind, seed, offset);
-}
-
 static bool count(const char *name, struct size size, struct counters *counters)
 {
     return count_of(flash_v2_kernels(), name, size, counters);
