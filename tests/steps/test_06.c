@@ -89,22 +89,6 @@ static const struct attention_kernel *causal_pairs(void)
                                                         "drawn_pairs");
 }
 
-static void check_each(const struct attention_kernel *table, const struct size *sizes, size_t count,
-                       uint64_t seed)
-{
-    for (size_t i = 0; i < count; i++)
-        check_sizes(table, sizes[i], INPUTS_NORMAL, seed + i, 0);
-}
-
-/* Checks each kind of input, with the two types in turn. */
-static void check_each_kind(const struct attention_kernel *table, struct size size, uint64_t seed)
-{
-    for (int kind = 0; kind < INPUT_KINDS; kind++) {
-        size.type = kind % 2 == 0 ? TENSOR_F16 : TENSOR_BF16;
-        check_sizes(table, size, (enum input_kind)kind, seed, 0);
-    }
-}
-
 /* The inputs have NaN, and scores below what half can hold. */
 TEST(shapes, pairs_and_numbers)
 {
