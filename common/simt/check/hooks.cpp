@@ -91,6 +91,8 @@ struct Hooks final : Checker {
         for (unsigned i = 0; i < block.warps; i++) {
             state->warp[i].warp = &block.warp[i];
             state->warp[i].full_time = 1;
+            state->warp[i].asked_for_loads = false;
+            state->warp[i].ahead = 0;
             state->warp[i].last_barrier = state->last_barrier;
         }
         for (unsigned i = 0; i < block.threads; i++) {
@@ -99,6 +101,8 @@ struct Hooks final : Checker {
             block.thread[i].checked = &state->thread[i];
             block.thread[i].recent = &warp->recent;
         }
+        state->counted.blocks = 1;
+        state->counted.threads = block.threads;
         begin_moment(state);
         trace_block_begin(state);
     }
@@ -291,6 +295,13 @@ struct Hooks final : Checker {
                      find_place(thread->block, where, shared_space, writes, unsigned(bytes)),
                      number_of(pointer), no_reach);
     }
+
+    void added(unsigned long long ::counters::*counter, unsigned long long amount) override
+    {
+        current_thread_state()->block->counted.*counter += amount;
+    }
+
+    unsigned long long shared_loads() override { return shared_loads_of(current_thread_state()); }
 
     /* One instruction of one thread moves this many bytes in this many sectors or wavefronts. */
     static void count_box(Space space, bool writes, size_t bytes, size_t pieces)
