@@ -54,22 +54,35 @@ static struct cost sgemm_cluster_cost(const struct matmul_kernel *row, int M, in
 static const struct matmul_kernel core[] = {
     MATMUL_ROW(shared_tile, "01_shared_tile.cu",
                "a block shares a tile of A and of B through shared memory",
+               .about.claims =
+                   "--m 128 --n 128 --k 64: global_loads <= 163840, shared_loads >= 1600000",
                .cost = matmul_tiled_cost, .BM = 16, .BN = 16, .load_width = 1, .store_width = 1),
     MATMUL_ROW(column_tile, "02_column_tile.cu", "a thread computes a column of 8 elements",
+               .about.claims = "--m 128 --n 128 --k 64: shared_loads <= 1474560, global_loads <= "
+                               "40960, shared_loads >= 200000",
                .about.after = "shared_tile", .cost = matmul_tiled_cost, .BM = 64, .BN = 64,
                .load_width = 1, .store_width = 1),
     MATMUL_ROW(register_tile, "03_register_tile.cu",
-               "a thread computes 8 x 8 elements from registers", .about.after = "column_tile",
-               .cost = matmul_tiled_cost, .BM = 128, .BN = 128, .load_width = 1, .store_width = 1),
+               "a thread computes 8 x 8 elements from registers",
+               .about.claims = "--m 128 --n 128 --k 64: shared_loads <= 327680, global_loads <= "
+                               "20480, shared_loads >= 50000",
+               .about.after = "column_tile", .cost = matmul_tiled_cost, .BM = 128, .BN = 128,
+               .load_width = 1, .store_width = 1),
     MATMUL_ROW(vectorized, "04_vectorized.cu",
                "16 bytes per load, from global and from shared memory",
+               .about.claims = "--m 128 --n 128 --k 64: global_loads <= 5120, shared_loads <= "
+                               "81920, shared_wavefronts <= 10880, global_stores <= 5120",
                .about.after = "register_tile", .cost = matmul_tiled_cost, .BM = 128, .BN = 128,
                .load_width = 4, .store_width = 4),
     MATMUL_ROW(pipelined, "05_pipelined.cu",
                "the next tile travels through registers during the arithmetic",
+               .about.claims = "--m 128 --n 128 --k 64: loads_ahead >= 2800, barriers <= 10, "
+                               "global_loads <= 5120, shared_wavefronts <= 10880",
                .about.after = "vectorized", .cost = matmul_tiled_cost, .BM = 128, .BN = 128,
                .load_width = 4, .store_width = 4),
     MATMUL_ROW(async, "06_async.cu", "tiles travel past the registers, three ahead",
+               .about.claims = "--m 128 --n 128 --k 64: copies_in_flight >= 12000, copies_ahead >= "
+                               "8000, barriers <= 10, shared_wavefronts <= 11120",
                .about.after = "pipelined", .cost = matmul_tiled_cost, .BM = 128, .BN = 128,
                .load_width = 1, .store_width = 4),
     {.about.name = NULL},

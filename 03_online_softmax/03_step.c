@@ -74,21 +74,30 @@ static struct cost online_cluster_cost(const struct softmax_kernel *row, int row
 static const struct softmax_kernel core[] = {
     SOFTMAX_ROW(three_pass, "1_three_pass.cu",
                 "one thread per row; the row is read for its maximum, its sum and its result",
-                .cost = sweeps_cost, .sweeps = 3, .about.shown_sizes = "--rows 32 --cols 512"),
+                .about.claims = "--rows 32 --cols 512: global_loads >= 40000", .cost = sweeps_cost,
+                .sweeps = 3, .about.shown_sizes = "--rows 32 --cols 512"),
     SOFTMAX_ROW(online, "2_online.cu",
                 "maximum and sum in one sweep: the sum is rescaled when the maximum moves",
+                .about.claims = "--rows 32 --cols 512: global_loads <= 40960",
                 .about.after = "three_pass", .cost = sweeps_cost, .sweeps = 2,
                 .about.shown_sizes = "--rows 32 --cols 512"),
     SOFTMAX_ROW(online_warp, "3_online_warp.cu",
                 "a warp per row, coalesced; 32 running sums merged by shuffles",
+                .about.claims = "--rows 32 --cols 512: global_load_sectors <= 5120, global_loads "
+                                "<= 40960, threads >= 800",
                 .about.after = "online", .cost = sweeps_cost, .sweeps = 2),
     SOFTMAX_ROW(online_block, "4_online_block.cu",
                 "a block per row; its warps' sums merged through shared memory",
+                .about.claims = "--rows 3 --cols 2053: blocks >= 3, shared_stores >= 12, barriers "
+                                ">= 3, global_load_sectors <= 2250",
                 .about.after = "online_warp", .cost = sweeps_cost, .sweeps = 2,
                 .about.own_sizes = "--rows 3 --cols 2053"),
-    SOFTMAX_ROW(online_registers, "5_online_registers.cu",
-                "the row is read once and kept in registers", .about.after = "online_block",
-                .cost = online_registers_cost, .about.own_sizes = "--rows 3 --cols 2053"),
+    SOFTMAX_ROW(
+        online_registers, "5_online_registers.cu", "the row is read once and kept in registers",
+        .about.claims =
+            "--rows 3 --cols 2053: global_loads <= 7700, global_load_sectors <= 1125, blocks >= 3",
+        .about.after = "online_block", .cost = online_registers_cost,
+        .about.own_sizes = "--rows 3 --cols 2053"),
     {.about.name = NULL},
 };
 

@@ -150,34 +150,48 @@ static struct cost flash_v1_async_cost(const struct attention_kernel *row,
 }
 
 static const struct attention_kernel core[] = {
-    ATTENTION_ROW(standard, "01_standard.cu",
-                  "three kernels; the scores are a matrix in global memory", .max_head_dim = 128,
-                  .workspace = scores_workspace, .cost = standard_cost),
+    ATTENTION_ROW(
+        standard, "01_standard.cu", "three kernels; the scores are a matrix in global memory",
+        .about.claims =
+            "--heads 1 --seq 64: launches >= 3, workspace_bytes >= 16384, global_loads >= 850000",
+        .max_head_dim = 128, .workspace = scores_workspace, .cost = standard_cost),
     ATTENTION_ROW(row_per_thread, "02_row_per_thread.cu",
                   "a thread per query, key by key; q, m and l in registers, O in memory",
+                  .about.claims = "--heads 1 --seq 64: launches <= 1, workspace_bytes <= 0",
                   .about.after = "standard", .max_head_dim = 128, .cost = row_per_thread_cost,
                   .about.shown_sizes = "--heads 1 --seq 64"),
     ATTENTION_ROW(row_parallel, "03_row_parallel.cu",
                   "a warp per query, lanes side by side along d; keys one after the other",
+                  .about.claims = "--heads 1 --seq 64: global_load_sectors <= 82560, global_stores "
+                                  "<= 5200, threads >= 1600",
                   .about.after = "row_per_thread", .max_head_dim = 128, .cost = row_parallel_cost),
     ATTENTION_ROW(key_parallel_ordered, "04_key_parallel_ordered.cu",
                   "the keys of a query cut into chunks; their warps take turns in order",
+                  .about.claims =
+                      "--heads 1 --seq 64: threads >= 3300, atomics >= 64, launches <= 1",
                   .about.after = "row_parallel", .max_head_dim = 128, .workspace = turns_workspace,
                   .cost = key_parallel_ordered_cost, .about.polls = true),
     ATTENTION_ROW(key_parallel_atomic, "05_key_parallel_atomic.cu",
                   "the chunks in any order: atomic max and add, one launch after the other",
+                  .about.claims = "--heads 1 --seq 64: atomics >= 6700, launches >= 3",
                   .about.after = "key_parallel_ordered", .max_head_dim = 128,
                   .workspace = statistics_workspace, .cost = key_parallel_atomic_cost),
     ATTENTION_ROW(key_parallel_block, "06_key_parallel_block.cu",
                   "a block per query deals the keys to its warps and merges on chip",
+                  .about.claims = "--heads 1 --seq 64: atomics <= 0, launches <= 1, threads >= "
+                                  "13000, shared_stores >= 26000",
                   .about.after = "key_parallel_atomic", .max_head_dim = 128,
                   .cost = key_parallel_block_cost),
     ATTENTION_ROW(flash_v1, "07_flash_v1.cu",
                   "tiles: keys outside, queries inside; O, l and m revisited in global memory",
+                  .about.claims = "--heads 1 --seq 64: global_loads <= 51840, shared_loads >= "
+                                  "800000, workspace_bytes <= 640",
                   .max_head_dim = 128, .workspace = statistics_workspace, .cost = flash_v1_cost,
                   .Br = {16, 16}, .Bc = {16, 16}, .about.shown_sizes = "--heads 1 --seq 64"),
     ATTENTION_ROW(flash_v1_register_tile, "08_flash_v1_register_tile.cu",
                   "a thread owns a rectangle of S and of O; products from registers",
+                  .about.claims = "--heads 1 --seq 64: shared_loads <= 276800, shared_wavefronts "
+                                  "<= 27260, global_loads <= 51840",
                   .max_head_dim = 128, .workspace = statistics_workspace,
                   .shared = register_tile_shared, .cost = flash_v1_cost, .Bc = {16, 16}),
     {.about.name = NULL},

@@ -96,16 +96,24 @@ static struct cost flash_v2_large_tiles_cost(const struct attention_kernel *row,
 }
 
 static const struct attention_kernel core[] = {
-    ATTENTION_ROW(flash_v2_exchanged, "1_flash_v2_exchanged.cu",
-                  "flash_v1 with its two loops exchanged; O is divided by l once, at the end",
-                  .about.after = "flash_v1", .max_head_dim = 128, .cost = flash_v2_cost,
-                  .Br = {16, 16}, .Bc = {16, 16}, .about.shown_sizes = "--heads 1 --seq 64"),
-    ATTENTION_ROW(flash_v2, "2_flash_v2.cu",
-                  "K transposed in shared memory; maximum and sum of a row by shuffles",
-                  .about.after = "flash_v2_exchanged", .max_head_dim = 128, .cost = flash_v2_cost,
-                  .Br = {16, 16}, .Bc = {16, 16}),
+    ATTENTION_ROW(
+        flash_v2_exchanged, "1_flash_v2_exchanged.cu",
+        "flash_v1 with its two loops exchanged; O is divided by l once, at the end",
+        .about.claims =
+            "--heads 1 --seq 64: global_stores <= 5200, launches <= 1, workspace_bytes <= 0",
+        .about.after = "flash_v1", .max_head_dim = 128, .cost = flash_v2_cost, .Br = {16, 16},
+        .Bc = {16, 16}, .about.shown_sizes = "--heads 1 --seq 64"),
+    ATTENTION_ROW(
+        flash_v2, "2_flash_v2.cu",
+        "K transposed in shared memory; maximum and sum of a row by shuffles",
+        .about.claims =
+            "--heads 1 --seq 64: shared_wavefronts <= 42560, barriers <= 40, global_loads <= 46080",
+        .about.after = "flash_v2_exchanged", .max_head_dim = 128, .cost = flash_v2_cost,
+        .Br = {16, 16}, .Bc = {16, 16}),
     ATTENTION_ROW(flash_v2_rectangles, "4_flash_v2_rectangles.cu",
                   "a warp owns its rows, a thread a rectangle of S and of O in registers",
+                  .about.claims = "--heads 1 --seq 64: shared_loads <= 71680, shared_wavefronts <= "
+                                  "9600, global_loads <= 15360",
                   .max_head_dim = 128, .cost = flash_v2_rectangles_cost),
     {.about.name = NULL},
 };

@@ -185,30 +185,42 @@ static const struct attention_kernel core[] = {
     ATTENTION_ROW(
         half, "01_half.cu",
         "half storage, float arithmetic on CUDA cores; a causal mask skips the tiles it hides",
+        .about.claims =
+            "--heads 1 --seq 256 --causal: global_loads <= 122880, shared_loads >= 1000000",
         .types = F16, .max_head_dim = 128, .causal = true, .cost = half_cost, .Br = {64, 64},
         .Bc = {32, 32}),
     ATTENTION_ROW(
         wmma, "02_wmma.cu",
         "a side path for a T4: tensor cores through wmma; S and P pass through shared memory",
+        .about.claims = "--heads 1 --seq 256: matrix_multiplies >= 6700000, shared_loads <= "
+                        "245760, global_loads <= 24000",
         .about.architecture = "sm_75", .types = F16, TENSOR_CORE_LIMITS, .cost = wmma_cost,
         .Br = {64, 64}, .Bc = {32, 32}),
     ATTENTION_ROW(mma, "03_mma.cu", "mma.sync and ldmatrix: S and P never leave the registers",
+                  .about.claims = "--heads 1 --seq 256: matrix_multiplies >= 6700000, shared_loads "
+                                  "<= 90000, shared_stores <= 25600, global_loads <= 24000",
                   .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_cost, .Br = {64, 64},
                   .Bc = {64, 64}),
     ATTENTION_ROW(mma_async, "04_mma_async.cu",
-                  "the next tile is copied while this one is multiplied", .about.after = "mma",
-                  .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_async_cost, .Br = {64, 64},
-                  .Bc = {64, 64}),
+                  "the next tile is copied while this one is multiplied",
+                  .about.claims = "--heads 1 --seq 256: copies_ahead >= 8000, barriers <= 25, "
+                                  "matrix_multiplies >= 6700000",
+                  .about.after = "mma", .about.architecture = "sm_80", BOTH_TYPES,
+                  .cost = mma_async_cost, .Br = {64, 64}, .Bc = {64, 64}),
     ATTENTION_ROW(mma_swizzled, "05_mma_swizzled.cu",
                   "32 rows a warp and swizzled tiles: fewer reads, none with a bank conflict",
+                  .about.claims = "--heads 1 --seq 256: shared_loads <= 60000, shared_wavefronts "
+                                  "<= 10000, global_loads <= 15000, copies_ahead >= 4000",
                   .about.after = "mma_async", .about.was = "mma_tall",
                   .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_async_cost,
                   .Br = {128, 128}, .Bc = {48, 64}),
-    ATTENTION_ROW(mma_ordered, "06_mma_ordered.cu",
-                  "tiles in an order that fills chip and cache; O leaves 16 bytes a lane",
-                  .about.after = "mma_swizzled", .about.was = "mma_staged",
-                  .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_ordered_cost,
-                  .Br = {128, 128}, .Bc = {48, 64}),
+    ATTENTION_ROW(
+        mma_ordered, "06_mma_ordered.cu",
+        "tiles in an order that fills chip and cache; O leaves 16 bytes a lane",
+        .about.claims = "--heads 1 --seq 256: global_stores <= 2880, global_store_sectors <= 1320, "
+                        "shared_wavefronts <= 10000, copies_ahead >= 4000",
+        .about.after = "mma_swizzled", .about.was = "mma_staged", .about.architecture = "sm_80",
+        BOTH_TYPES, .cost = mma_ordered_cost, .Br = {128, 128}, .Bc = {48, 64}),
     {.about.name = NULL},
 };
 
