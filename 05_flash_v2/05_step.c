@@ -119,13 +119,15 @@ static const struct attention_kernel core[] = {
 };
 
 static const struct attention_kernel limit[] = {
-    ATTENTION_ROW(flash_v2_async, "5_flash_v2_async.cu",
-                  "K and V are copied while the products run", .about.after = "flash_v2_rectangles",
-                  .max_head_dim = 128, .cost = flash_v2_async_cost),
-    ATTENTION_ROW(flash_v2_large_tiles, "6_flash_v2_large_tiles.cu",
-                  "8 x 8 of S and of O per thread where the device has the room",
-                  .about.after = "flash_v2_async", .max_head_dim = 128,
-                  .cost = flash_v2_large_tiles_cost),
+    ATTENTION_ROW(
+        flash_v2_async, "5_flash_v2_async.cu", "K and V are copied while the products run",
+        .about.claims = "--heads 1 --seq 64: copies_ahead >= 4000, copies_in_flight >= 4000",
+        .about.after = "flash_v2_rectangles", .max_head_dim = 128, .cost = flash_v2_async_cost),
+    ATTENTION_ROW(
+        flash_v2_large_tiles, "6_flash_v2_large_tiles.cu",
+        "8 x 8 of S and of O per thread where the device has the room",
+        .about.claims = "--heads 1 --seq 192: shared_loads <= 490000, global_loads <= 53760",
+        .about.after = "flash_v2_async", .max_head_dim = 128, .cost = flash_v2_large_tiles_cost),
     ATTENTION_ROW(flash_v2_base_2, "7_flash_v2_base_2.cu",
                   "exponentials of base 2, the scale and log2 e multiplied into Q",
                   .about.after = "flash_v2_large_tiles", .about.was = "flash_v2_registers",
@@ -134,17 +136,21 @@ static const struct attention_kernel limit[] = {
 };
 
 static const struct attention_kernel decode[] = {
-    ATTENTION_ROW(split_kv_naive, "8_split_kv_naive.cu",
-                  "the keys split over blocks; partial (O, LSE) merged by a thread per row",
-                  .about.after = "flash_v2", .about.timed_at = "B1 H8 1x131072 d64",
-                  .max_head_dim = 128, .workspace = split_kv_naive_workspace,
-                  .cost = split_kv_naive_cost,
-                  .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
-    ATTENTION_ROW(split_kv, "9_split_kv.cu",
-                  "split keys for few queries: a group of lanes per key, float4, merged on chip",
-                  .about.timed_at = "B1 H8 1x131072 d64", .max_head_dim = 128,
-                  .workspace = split_kv_workspace, .cost = split_kv_cost,
-                  .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
+    ATTENTION_ROW(
+        split_kv_naive, "8_split_kv_naive.cu",
+        "the keys split over blocks; partial (O, LSE) merged by a thread per row",
+        .about.claims = "--heads 1 --seq-q 1 --seq-kv 1024: wave_accesses <= 1400000, blocks >= 4",
+        .about.after = "flash_v2", .about.timed_at = "B1 H8 1x131072 d64", .max_head_dim = 128,
+        .workspace = split_kv_naive_workspace, .cost = split_kv_naive_cost,
+        .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
+    ATTENTION_ROW(
+        split_kv, "9_split_kv.cu",
+        "split keys for few queries: a group of lanes per key, float4, merged on chip",
+        .about.claims =
+            "--heads 1 --seq-q 1 --seq-kv 1024: wave_accesses <= 12100, global_loads <= 42400",
+        .about.timed_at = "B1 H8 1x131072 d64", .max_head_dim = 128,
+        .workspace = split_kv_workspace, .cost = split_kv_cost,
+        .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
     {.about.name = NULL},
 };
 

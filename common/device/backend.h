@@ -22,7 +22,7 @@ extern "C" {
     X(global_stores) X(global_store_bytes) X(global_store_requests) X(global_store_sectors)        \
     X(shared_loads) X(shared_stores) X(shared_wavefronts) X(shared_wavefronts_ideal)               \
     X(barriers) X(atomics) X(blocks) X(threads) X(matrix_multiplies)                               \
-    X(loads_ahead) X(copies_ahead) X(copies_in_flight) X(products_in_flight)
+    X(wave_accesses) X(loads_ahead) X(copies_ahead) X(copies_in_flight) X(products_in_flight)
 /* clang-format on */
 
 /*
@@ -34,8 +34,12 @@ extern "C" {
  * from loads and stores. A barrier counts once per block. Blocks and threads are those that ran.
  * Matrix multiplies are the multiply-adds of mma, wmma and wgmma, also those on padding.
  *
- * The last four say how much of a thread's waiting lies behind other work. Whatever the order of
- * threads, they are the same.
+ * Wave accesses say how well a grid fills the device. A wave is as many blocks in a row as there
+ * are multiprocessors. The loads and stores, of global and shared memory, of its busiest block are
+ * added up over the waves of a launch.
+ *
+ * The last four say how much of a thread's waiting lies behind other work. All counters are the
+ * same whatever the order of threads, but for kernels whose blocks draw their work.
  *
  * loads_ahead         loads from global memory after which their thread loads from shared memory
  *                     before it next stores there: what they bring waits in registers. (Where an

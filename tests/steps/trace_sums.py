@@ -29,7 +29,7 @@ GLOBAL = {"load": "global_load", "store": "global_store", "tma_load": "global_lo
 
 
 # These counters are no sums over events.
-NOT_SUMS = ("blocks", "threads", "matrix_multiplies", "loads_ahead", "copies_ahead", "copies_in_flight", "products_in_flight")
+NOT_SUMS = ("blocks", "threads", "matrix_multiplies", "wave_accesses", "loads_ahead", "copies_ahead", "copies_in_flight", "products_in_flight")
 
 
 def count(event, sums):

@@ -451,7 +451,8 @@ struct LaunchState {
     /* The kernel freed these, but other threads may still be looking at their shadows. */
     std::vector<Region *> freed = {};
     struct counters counted = {};
-    struct LaunchTrace *trace = nullptr; /* null unless a trace is written */
+    std::vector<unsigned long long> wave_accesses = {}; /* of each wave's busiest block */
+    struct LaunchTrace *trace = nullptr;                /* null unless a trace is written */
 };
 
 /* Returns the stamp that an access leaves behind. */
@@ -502,6 +503,8 @@ void close_round(WarpState *warp); /* the whole warp came together */
 void count_requests(struct counters &counted, Space space, bool write, size_t lanes,
                     size_t requests, size_t bytes, const Moved &moved);
 void add_counters(struct counters *sum, const struct counters &part);
+/* Adds a block that has ended to its launch, whose lock the caller holds. */
+void add_block(LaunchState *launch, const BlockState *block);
 /* Returns how often the thread has loaded from shared memory since this was first asked in its
  * warp. */
 unsigned long long shared_loads_of(const ThreadState *thread);

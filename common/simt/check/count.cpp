@@ -8,6 +8,7 @@
  * Nothing in this depends on the order in which threads or blocks run.
  */
 #include "check/check.h"
+#include "host/device.h"
 
 #include <numeric>
 
@@ -342,6 +343,18 @@ void add_counters(struct counters *sum, const struct counters &part)
 #define ADD(name) sum->name += part.name;
     EACH_COUNTER(ADD)
 #undef ADD
+}
+
+void add_block(LaunchState *launch, const BlockState *block)
+{
+    const struct counters &c = block->counted;
+    const size_t wave = block->block->linear / multiprocessors;
+    std::vector<unsigned long long> &most = launch->wave_accesses;
+    if (most.size() <= wave)
+        most.resize(wave + 1);
+    most[wave] =
+        std::max(most[wave], c.global_loads + c.global_stores + c.shared_loads + c.shared_stores);
+    add_counters(&launch->counted, c);
 }
 
 } /* namespace simt::check */

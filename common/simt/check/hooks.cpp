@@ -64,6 +64,8 @@ struct Hooks final : Checker {
     {
         LaunchState *state = launch.checked;
         state->counted.launches = 1;
+        for (unsigned long long accesses : state->wave_accesses)
+            state->counted.wave_accesses += accesses;
         settle_guesses(state, nullptr);
         for (Region *region : state->freed)
             shadow_release(region->shadow);
@@ -115,7 +117,7 @@ struct Hooks final : Checker {
             close_round(&state->warp[i]);
         trace_block_end(state);
         std::lock_guard<std::mutex> hold(state->launch->lock);
-        add_counters(&state->launch->counted, state->counted);
+        add_block(state->launch, state);
     }
 
     void thread_end(Thread &thread) override
