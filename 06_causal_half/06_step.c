@@ -214,29 +214,29 @@ static const struct attention_kernel core[] = {
                   .about.after = "mma_async", .about.was = "mma_tall",
                   .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_async_cost,
                   .Br = {128, 128}, .Bc = {48, 64}),
-    ATTENTION_ROW(mma_ordered, "06_mma_ordered.cu",
-                  "tiles in an order that fills chip and cache; O leaves 16 bytes a lane",
-                  .about.claims =
-                      "--heads 1 --seq 256: global_stores <= 2880, global_store_sectors <= 1320, "
-                      "copies_ahead >= 4000; --heads 8 --seq 384 --causal: wave_accesses <= 136000",
-                  .about.after = "mma_swizzled", .about.was = "mma_staged",
-                  .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_ordered_cost,
-                  .Br = {128, 128}, .Bc = {48, 64}),
+    ATTENTION_ROW(
+        mma_ordered, "06_mma_ordered.cu",
+        "tiles in an order that fills chip and cache; O leaves 16 bytes a lane",
+        .about.claims = "--heads 1 --seq 256: global_stores <= 2880, global_store_sectors <= 1320, "
+                        "shared_wavefronts <= 10080, copies_ahead >= 4000; --heads 8 --seq 384 "
+                        "--causal: wave_accesses <= 136000",
+        .about.after = "mma_swizzled", .about.was = "mma_staged", .about.architecture = "sm_80",
+        BOTH_TYPES, .cost = mma_ordered_cost, .Br = {128, 128}, .Bc = {48, 64}),
     {.about.name = NULL},
 };
 
 static const struct attention_kernel hopper[] = {
-    ATTENTION_ROW(
-        mma_tma, "07_mma_tma.cu", "one thread requests whole tiles from the copy engine",
-        .about.claims = "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128: global_loads <= 105",
-        .about.after = "mma_ordered", .about.architecture = "sm_90", BOTH_TYPES,
-        .cost = mma_tma_cost, .Br = {128, 128}, .Bc = {48, 64}, .about.shown_sizes = PIPELINE),
-    ATTENTION_ROW(
-        wgmma, "08_wgmma.cu", "products by four warps at once, straight from shared memory",
-        .about.claims = "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128: matrix_multiplies >= "
-                        "33000000, shared_loads <= 128000, global_loads <= 60",
-        HOPPER_LIMITS, .cost = wgmma_cost, .Br = {128, 128}, .Bc = {128, 128},
-        .about.shown_sizes = PIPELINE),
+    ATTENTION_ROW(mma_tma, "07_mma_tma.cu", "one thread requests whole tiles from the copy engine",
+                  .about.claims = "--heads 1 --seq 256: global_loads <= 33",
+                  .about.after = "mma_ordered", .about.architecture = "sm_90", BOTH_TYPES,
+                  .cost = mma_tma_cost, .Br = {128, 128}, .Bc = {48, 64},
+                  .about.shown_sizes = PIPELINE),
+    ATTENTION_ROW(wgmma, "08_wgmma.cu",
+                  "products by four warps at once, straight from shared memory",
+                  .about.claims = "--heads 1 --seq 256: matrix_multiplies >= 6700000, shared_loads "
+                                  "<= 25600, global_loads <= 15",
+                  HOPPER_LIMITS, .cost = wgmma_cost, .Br = {128, 128}, .Bc = {128, 128},
+                  .about.shown_sizes = PIPELINE),
     ATTENTION_ROW(
         producer_warp, "09_producer_warp.cu",
         "one warp loads, the others compute, registers move to them",

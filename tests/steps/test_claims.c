@@ -90,24 +90,31 @@ static void check_row(const struct problem *problem, const void *rows, const str
     print(kernel, &own, before, &others);
 }
 
-static void check_step(const struct step *step)
+static void check_ladder(const struct step *step, const char *ladder)
 {
     const struct problem *problem = step->ladders[0].problem;
     const void *rows = step_rows(step, problem);
     const struct kernel *kernel;
     ladder_loop(rows);
     for (size_t i = 0; (kernel = problem_kernel(problem, rows, i))->name; i++)
-        if (ladder_counts(kernel) && ladder_runs(kernel))
+        if (kernel_on_ladder(kernel, ladder) && ladder_counts(kernel) && ladder_runs(kernel))
             check_row(problem, rows, kernel);
     ladder_loop_ends();
 }
 
-CALL_TEST(step_01, claims, check_step(&step_01))
-CALL_TEST(step_02, claims, check_step(&step_02))
-CALL_TEST(step_03, claims, check_step(&step_03))
-CALL_TEST(step_04, claims, check_step(&step_04))
-CALL_TEST(step_05, claims, check_step(&step_05))
-CALL_TEST(step_06, claims, check_step(&step_06))
+CALL_TEST(step_01, core, check_ladder(&step_01, "core"))
+CALL_TEST(step_02, core, check_ladder(&step_02, "core"))
+CALL_TEST(step_02, limit, check_ladder(&step_02, "limit"))
+CALL_TEST(step_03, core, check_ladder(&step_03, "core"))
+CALL_TEST(step_03, limit, check_ladder(&step_03, "limit"))
+CALL_TEST(step_04, core, check_ladder(&step_04, "core"))
+CALL_TEST(step_04, limit, check_ladder(&step_04, "limit"))
+CALL_TEST(step_05, core, check_ladder(&step_05, "core"))
+CALL_TEST(step_05, limit, check_ladder(&step_05, "limit"))
+CALL_TEST(step_05, decode, check_ladder(&step_05, "decode"))
+CALL_TEST(step_06, core, check_ladder(&step_06, "core"))
+CALL_TEST(step_06, hopper, check_ladder(&step_06, "hopper"))
+CALL_TEST(step_06, limit, check_ladder(&step_06, "limit"))
 
 /* A claim that cannot be read says so, and where. */
 TEST(text, malformed)
