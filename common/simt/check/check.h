@@ -434,6 +434,7 @@ struct LaunchState {
     Launch *launch;
     uint32_t first_block, blocks; /* their numbers, and how many */
     uint32_t number;              /* 31 bits, for Cell::head */
+    bool has_shared = false;      /* its blocks have shared memory */
     /* see Shadow; never_quiet as soon as a block of the launch can learn something of another */
     uint8_t quiet[2] = {};           /* the same twice */
     std::atomic<bool> fenced{false}; /* a thread executed a fence: publications are possible */

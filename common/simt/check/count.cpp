@@ -232,13 +232,29 @@ static void count_ahead_of(WarpState *warp, unsigned lane, std::vector<const Ins
 static void count_ahead(WarpState *warp)
 {
     static thread_local std::vector<const Instruction *> order;
-    uint32_t lanes = warp->ahead;
+    if (!warp->block()->launch->has_shared)
+        return;
+    uint32_t loading = 0;
+    bool shared = false;
+    for (uint32_t local : warp->touched) {
+        const Instruction &instruction = *warp->instructions[local];
+        shared |= instruction.place.space == shared_space;
+        if (loads_from(global_space, instruction))
+            loading |= instruction.lanes;
+    }
+    if (shared) {
+        for (unsigned lane : bits(loading | warp->ahead))
+            count_ahead_of(warp, lane, order);
+        return;
+    }
+    for (unsigned lane : bits(loading & ~warp->ahead))
+        warp->loads_ahead[lane] = 0;
+    warp->ahead |= loading;
     for (uint32_t local : warp->touched)
         if (const Instruction &instruction = *warp->instructions[local];
             loads_from(global_space, instruction))
-            lanes |= instruction.lanes;
-    for (unsigned lane : bits(lanes))
-        count_ahead_of(warp, lane, order);
+            for (unsigned lane : bits(instruction.lanes))
+                warp->loads_ahead[lane] += instruction.executions(lane);
 }
 
 /* ---- rounds ---- */

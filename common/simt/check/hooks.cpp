@@ -1,5 +1,6 @@
 /* The runtime calls the checker here (host/checker.h), and this file makes it do so. */
 #include "check/check.h"
+#include "host/device.h"
 #include "run/cluster.h"
 
 namespace simt::check
@@ -56,6 +57,7 @@ struct Hooks final : Checker {
             state->grid_time.assign(launch.blocks, 0);
         state->passes_races = is_ignored("race", kernel_name(launch));
         state->passes_uninitialised = is_ignored("uninitialised", kernel_name(launch));
+        state->has_shared = launch.dynamic_shared > 0 || static_shared_bytes(launch.entry) > 0;
         launch.checked = state;
         trace_launch_begin(state);
     }
