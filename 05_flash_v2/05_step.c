@@ -96,28 +96,38 @@ static struct cost flash_v2_large_tiles_cost(const struct attention_kernel *row,
 }
 
 static const struct attention_kernel core[] = {
-    ATTENTION_ROW(flash_v2_exchanged, "1_flash_v2_exchanged.cu",
-                  "flash_v1 with its two loops exchanged; O is divided by l once, at the end",
-                  .about.after = "flash_v1", .max_head_dim = 128, .cost = flash_v2_cost,
-                  .Br = {16, 16}, .Bc = {16, 16}, .about.shown_sizes = "--heads 1 --seq 64"),
-    ATTENTION_ROW(flash_v2, "2_flash_v2.cu",
-                  "K transposed in shared memory; maximum and sum of a row by shuffles",
-                  .about.after = "flash_v2_exchanged", .max_head_dim = 128, .cost = flash_v2_cost,
-                  .Br = {16, 16}, .Bc = {16, 16}),
+    ATTENTION_ROW(
+        flash_v2_exchanged, "1_flash_v2_exchanged.cu",
+        "flash_v1 with its two loops exchanged; O is divided by l once, at the end",
+        .about.claims =
+            "--heads 1 --seq 64: global_stores <= 5200, launches <= 1, workspace_bytes <= 0",
+        .about.after = "flash_v1", .max_head_dim = 128, .cost = flash_v2_cost, .Br = {16, 16},
+        .Bc = {16, 16}, .about.shown_sizes = "--heads 1 --seq 64"),
+    ATTENTION_ROW(
+        flash_v2, "2_flash_v2.cu",
+        "K transposed in shared memory; maximum and sum of a row by shuffles",
+        .about.claims =
+            "--heads 1 --seq 64: shared_wavefronts <= 42560, barriers <= 40, global_loads <= 46080",
+        .about.after = "flash_v2_exchanged", .max_head_dim = 128, .cost = flash_v2_cost,
+        .Br = {16, 16}, .Bc = {16, 16}),
     ATTENTION_ROW(flash_v2_rectangles, "3_flash_v2_rectangles.cu",
                   "a warp owns its rows, a thread a rectangle of S and of O in registers",
+                  .about.claims = "--heads 1 --seq 64: shared_loads <= 71680, shared_wavefronts <= "
+                                  "9600, global_loads <= 15360",
                   .max_head_dim = 128, .cost = flash_v2_rectangles_cost),
     {.about.name = NULL},
 };
 
 static const struct attention_kernel limit[] = {
-    ATTENTION_ROW(flash_v2_async, "4_flash_v2_async.cu",
-                  "K and V are copied while the products run", .about.after = "flash_v2_rectangles",
-                  .max_head_dim = 128, .cost = flash_v2_async_cost),
-    ATTENTION_ROW(flash_v2_large_tiles, "5_flash_v2_large_tiles.cu",
-                  "8 x 8 of S and of O per thread where the device has the room",
-                  .about.after = "flash_v2_async", .max_head_dim = 128,
-                  .cost = flash_v2_large_tiles_cost),
+    ATTENTION_ROW(
+        flash_v2_async, "4_flash_v2_async.cu", "K and V are copied while the products run",
+        .about.claims = "--heads 1 --seq 64: copies_ahead >= 4000, copies_in_flight >= 4000",
+        .about.after = "flash_v2_rectangles", .max_head_dim = 128, .cost = flash_v2_async_cost),
+    ATTENTION_ROW(
+        flash_v2_large_tiles, "5_flash_v2_large_tiles.cu",
+        "8 x 8 of S and of O per thread where the device has the room",
+        .about.claims = "--heads 1 --seq 192: shared_loads <= 490000, global_loads <= 53760",
+        .about.after = "flash_v2_async", .max_head_dim = 128, .cost = flash_v2_large_tiles_cost),
     ATTENTION_ROW(flash_v2_base_2, "6_flash_v2_base_2.cu",
                   "exponentials of base 2, the scale and log2 e multiplied into Q",
                   .about.after = "flash_v2_large_tiles", .about.was = "flash_v2_registers",
@@ -138,15 +148,20 @@ static const struct attention_kernel limit[] = {
 static const struct attention_kernel decode[] = {
     ATTENTION_ROW(split_kv_naive, "7_split_kv_naive.cu",
                   "the keys split over blocks; partial (O, LSE) merged by a thread per row",
-                  .about.after = "flash_v2", .about.edges = SPLIT_EDGES,
+                  .about.claims =
+                      "--heads 1 --seq-q 1 --seq-kv 1024: wave_accesses <= 1400000, blocks >= 4",
+                  .about.edges = SPLIT_EDGES, .about.after = "flash_v2",
                   .about.timed_at = "B1 H8 1x131072 d64", .max_head_dim = 128,
                   .workspace = split_kv_naive_workspace, .cost = split_kv_naive_cost,
                   .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
-    ATTENTION_ROW(split_kv, "8_split_kv.cu",
-                  "split keys for few queries: a group of lanes per key, float4, merged on chip",
-                  .about.edges = SPLIT_EDGES, .about.timed_at = "B1 H8 1x131072 d64",
-                  .max_head_dim = 128, .workspace = split_kv_workspace, .cost = split_kv_cost,
-                  .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
+    ATTENTION_ROW(
+        split_kv, "8_split_kv.cu",
+        "split keys for few queries: a group of lanes per key, float4, merged on chip",
+        .about.claims =
+            "--heads 1 --seq-q 1 --seq-kv 1024: wave_accesses <= 12100, global_loads <= 42400",
+        .about.edges = SPLIT_EDGES, .about.timed_at = "B1 H8 1x131072 d64", .max_head_dim = 128,
+        .workspace = split_kv_workspace, .cost = split_kv_cost,
+        .about.shown_sizes = "--heads 1 --seq-q 1 --seq-kv 1024"),
     {.about.name = NULL},
 };
 

@@ -9,6 +9,7 @@ TESTS := $(basename $(notdir $(TEST_SOURCES)))
 source_of = $(filter %/$(1).c,$(TEST_SOURCES))
 kernels_of_test_plans := $(wildcard tests/steps/plans_*.c) $(foreach step,$(STEPS),$(call kernel_files,$(step)))
 kernels_of_test_gpu := $(foreach step,$(STEPS),$(call step_files,$(step)))
+kernels_of_test_claims := $(kernels_of_test_gpu)
 kernels_of_test_simt := $(wildcard tests/simt/feature_*.cu)
 kernels_of_test_simt_check := $(wildcard tests/simt/check_*.cu)
 $(foreach test,$(filter test_ptx%,$(TESTS)),$(eval kernels_of_$(test) := $(wildcard tests/ptx/*.cu)))
@@ -51,19 +52,25 @@ $(foreach older,$(PTX_OF),$(foreach test,$(filter test_0%,$(TESTS)),$(eval $(cal
 
 # ---------------------------------------------------------------------------------------------------------------------
 
+# A claim is a bound on what is counted. One program has the claims of all steps, a suite for each, because the rung before
+# may be another step's.
+CLAIMS_RUNS := check/test_claims:text $(STEP_NUMBERS:%=check/test_claims:step_%)
 # On the CPU only the checked build counts, so only its tests assert counters. `make sanitize` need not do it again.
-TEST_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter-out test_simt_check,$(TESTS))) \
+TEST_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter-out test_simt_check test_claims,$(TESTS))) \
     $(foreach build,$(PTX_BUILDS),$(patsubst %,$(build)/%,$(filter test_0%,$(TESTS)))), \
-    $(patsubst %,check/%:counters,$(filter test_0%,$(TESTS))) $(patsubst %,cpu/%,$(filter-out test_simt_check test_gpu,$(TESTS))) \
+    $(patsubst %,check/%:counters,$(filter test_0%,$(TESTS))) $(CLAIMS_RUNS) \
+    $(patsubst %,cpu/%,$(filter-out test_simt_check test_gpu test_claims,$(TESTS))) \
     $(patsubst %,check/%,$(filter test_simt_check test_ptx%,$(TESTS))))
 SANITIZE_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter test_0%,$(TESTS))), \
-    $(patsubst %,check/%:!counters,$(filter test_0%,$(TESTS))) $(patsubst %,check/%,$(filter-out test_0% test_cli test_gpu,$(TESTS))))
+    $(patsubst %,check/%:!counters,$(filter test_0%,$(TESTS))) \
+    $(patsubst %,check/%,$(filter-out test_0% test_claims test_cli test_gpu,$(TESTS))))
 
 test_binary = build/$(firstword $(subst /, ,$(1)))/tests/$(firstword $(subst :, ,$(notdir $(1))))
 test_binaries = $(sort $(foreach run,$(1),$(call test_binary,$(run))))
-# The runs of the given tests; all runs when no step and no kernel is chosen. test_06 also stands for test_06_accuracy.
+# The runs of the given tests; all runs when no step and no kernel is chosen. test_06 also stands for test_06_accuracy
+# and for the claims of step 06.
 runs_of = $(foreach test,$(2),$(foreach build,$(BUILDS) $(PTX_BUILDS),$(filter $(build)/$(test) $(build)/$(test):% \
-    $(if $(filter test_0%,$(test)),$(build)/$(test)_%),$(1))))
+    $(if $(filter test_0%,$(test)),$(build)/$(test)_% $(build)/test_claims:step_$(test:test_%=%)),$(1))))
 chosen_runs = $(if $(STEP)$(KERNEL),$(call runs_of,$(1),$(CHOSEN_NUMBERS:%=test_%)),$(1))
 run_tests = tests/run $(KERNEL:%=--kernel=%)
 run_sanitized = $(run_tests) $(if $(filter gpu,$(BACKEND)),--sanitizer)
@@ -75,6 +82,16 @@ test: which-backend $(call test_binaries,$(call chosen_runs,$(TEST_RUNS))) $(pat
 .PHONY: sanitize
 sanitize: which-backend $(call test_binaries,$(call chosen_runs,$(SANITIZE_RUNS))) ## test: Run the tests with every access watched (compute-sanitizer on a GPU)
 	@$(run_sanitized) $(call chosen_runs,$(SANITIZE_RUNS))
+
+TAKES_STEP += claims
+TAKES_KERNEL += claims
+claims_runs = $(call chosen_runs,$(CLAIMS_RUNS))
+
+.PHONY: claims
+claims: build/check/tests/test_claims ## check: Show what every rung claims, and that the rung before does not keep it (on the CPU)
+	@LADDER_CLAIMS=1 $(run_tests) $(claims_runs) >build/check/tests/claims.txt; status=$$?; \
+	    sed -n 's/^claim //p' $(patsubst check/test_claims:%,build/check/tests/test_claims-%.log,$(claims_runs)); \
+	    grep -v '^ *[0-9]* *claim ' build/check/tests/claims.txt; exit $$status
 
 # $(1) is a test's name without "test_".
 define test_targets

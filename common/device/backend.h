@@ -21,7 +21,8 @@ extern "C" {
     X(global_loads) X(global_load_bytes) X(global_load_requests) X(global_load_sectors)            \
     X(global_stores) X(global_store_bytes) X(global_store_requests) X(global_store_sectors)        \
     X(shared_loads) X(shared_stores) X(shared_wavefronts) X(shared_wavefronts_ideal)               \
-    X(barriers) X(atomics)
+    X(barriers) X(atomics) X(blocks) X(threads) X(matrix_multiplies)                               \
+    X(wave_accesses) X(loads_ahead) X(copies_ahead) X(copies_in_flight) X(products_in_flight)
 /* clang-format on */
 
 /*
@@ -30,7 +31,25 @@ extern "C" {
  * by a warp; a "sector" is one of the aligned 32-byte pieces of global memory that a request
  * touches. A "wavefront" is one pass of a warp's request over the 32 banks of shared memory; the
  * ideal number is what the same bytes take when no two lanes conflict. Atomics are counted apart
- * from loads and stores. A barrier counts once per block.
+ * from loads and stores. A barrier counts once per block. Blocks and threads are those that ran.
+ * Matrix multiplies are the multiply-adds of mma, wmma and wgmma, also those on padding.
+ *
+ * Wave accesses say how well a grid fills the device. A wave is as many blocks in a row as there
+ * are multiprocessors. The loads and stores, of global and shared memory, of its busiest block are
+ * added up over the waves of a launch.
+ *
+ * The last four say how much of a thread's waiting lies behind other work. All counters are the
+ * same whatever the order of threads, but for kernels whose blocks draw their work.
+ *
+ * loads_ahead         loads from global memory after which their thread loads from shared memory
+ *                     before it next stores there: what they bring waits in registers. (Where an
+ *                     instruction is executed again before the whole warp has met, its first
+ *                     execution decides for all.)
+ * copies_ahead        cp.async copies between whose commit and whose wait their thread loaded from
+ *                     shared memory
+ * copies_in_flight    at each cp_async_wait, the copies of its thread that are still under way when
+ *                     it goes on; so a copy counts once for each wait that it outlasts
+ * products_in_flight  the same for wgmma_wait and the wgmma of a thread: once for each of its 128
  */
 struct counters {
 #define COUNTER(name) unsigned long long name;

@@ -103,6 +103,9 @@ struct kernel {
     /* The benchmark's shape at which it pays, as common/tools/bench labels it; null: its lesson's.
      */
     const char *timed_at;
+    /* What the rung changes, as bounds on what is counted at some sizes; null for a rung that only
+     * a time can judge: claims.h. */
+    const char *claims;
 };
 
 /* A row's initialiser begins with this. */

@@ -153,7 +153,7 @@ class NewKernel:
         text = path.read_text("utf-8")
         begin = re.search(rf"^    \w+_ROW\(\s*{self.after}\b", text, re.MULTILINE).start()
         end = text.index("\n", behind(without_comments(text), text.index("(", begin) + 1)) + 1
-        row = re.sub(r',\s*\.about\.(?:after|was) = "[^"]*"', "", text[begin:end])
+        row = re.sub(r',\s*\.about\.(?:after|was|claims) =\s*(?:"[^"]*"\s*)+', "", text[begin:end])
         row = re.sub(rf'(\(\s*){self.after}(,\s*)"[^"]*"(,\s*)(?:"(?:\\.|[^"\\])*"\s*)+', rf'\1{self.name}\2"{self.new.name}"\3'
                      rf'"a copy of {self.after} to begin with",\n               .about.after = "{self.after}"', row, count=1)
         if self.ladder == self.row["ladder"]:

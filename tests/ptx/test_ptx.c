@@ -249,6 +249,9 @@ TEST(ptx, counted)
     EXPECT(c, shared_wavefronts, 2 * 4 + 4 * 4);
     EXPECT(c, shared_wavefronts_ideal, 2 * 4 + 4);
 
+    c = counted(ptx_mma(in, out));
+    EXPECT(c, matrix_multiplies, 16 * 8 * 16);
+
     c = counted(ptx_copy_async(in, out));
     EXPECT(c, global_load_bytes, 32 / 5 * (4 + 8 + 12 + 16) + 4 + 16 * 4 + 32 * 16 + 32 * 4);
 

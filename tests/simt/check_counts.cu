@@ -1,5 +1,6 @@
 /* The counters of these kernels have closed formulas, which are in test_simt_check.c. */
 #include "check_kernels.h"
+#include <ptx.cuh>
 
 /* Defines a function that launches. */
 #define COUNT(name, parameters, ...)                                                               \
@@ -191,3 +192,42 @@ __global__ void waiting(int *data)
 }
 
 COUNT(waiting, (int *data, int blocks), waiting<<<blocks, 1>>>(data))
+
+__global__ void loads_ahead(const float *in, float *out, int ahead)
+{
+    __shared__ float s[2][32];
+    int x = threadIdx.x;
+    float next = 0;
+    s[0][x] = in[x];
+    __syncwarp();
+    if (ahead)
+        next = in[32 + x];
+    float sum = s[0][31 - x];
+    if (!ahead)
+        next = in[32 + x];
+    s[1][x] = next;
+    __syncwarp();
+    out[x] = sum + s[1][31 - x];
+}
+
+COUNT(loads_ahead, (const float *in, float *out, int ahead), loads_ahead<<<1, 32>>>(in, out, ahead))
+
+/* A thread reads only what it has copied. */
+__global__ void copies(const float *in, float *out, int pending)
+{
+    __shared__ float s[3][32];
+    int x = threadIdx.x;
+    for (int row = 0; row < 3; row++) {
+        cp_async_4_zero_fill(shared_address(&s[row][x]), in + 32 * row + x, 4);
+        cp_async_commit();
+    }
+    if (pending == 2)
+        cp_async_wait<2>();
+    else
+        cp_async_wait<0>();
+    float sum = s[0][x];
+    cp_async_wait<0>();
+    out[x] = sum + s[1][x] + s[2][x];
+}
+
+COUNT(copies, (const float *in, float *out, int pending), copies<<<1, 32>>>(in, out, pending))

@@ -43,6 +43,10 @@ cudaError_t count_uneven_loops(const float *in, float *out,
                                int meet); /* lane x loads x % 4 + 1 times, twice */
 cudaError_t count_barriers(int *out, int barriers, int blocks);
 cudaError_t count_atomics(int *out, int blocks);
+/* one warp loads a second row before or after it uses the first */
+cudaError_t count_loads_ahead(const float *in, float *out, int ahead);
+/* one warp copies three rows, and waits for all but `pending` before it uses the first */
+cudaError_t count_copies(const float *in, float *out, int pending);
 /* all blocks wait for a flag that the first one sets */
 cudaError_t count_waiting(int *data, int blocks);
 

@@ -229,6 +229,36 @@ CONDITIONAL_TEST(counters, barriers_and_atomics, checked())
     EXPECT(c, shared_stores, 6);
 }
 
+/* Eight multiprocessors run 20 blocks in three waves. */
+CONDITIONAL_TEST(counters, grid, checked())
+{
+    struct counters c = counted(count_barriers(zeros(), 1, 20));
+    EXPECT(c, blocks, 20);
+    EXPECT(c, threads, 20 * 96);
+    EXPECT(c, wave_accesses, 3 * 96);
+}
+
+CONDITIONAL_TEST(counters, under_way, checked())
+{
+    static const char *const orders[] = {"inorder", "reversed", "random:1"};
+    float *data = (float *)zeros();
+    for (int i = 0; i < 3; i++) {
+        setenv("SIMT_ORDER", orders[i], 1);
+        struct counters c = counted(count_loads_ahead(data, data + 1024, 0));
+        EXPECT(c, loads_ahead, 0);
+        c = counted(count_loads_ahead(data, data + 1024, 1));
+        EXPECT(c, loads_ahead, 32);
+        EXPECT(c, copies_ahead, 0);
+        c = counted(count_copies(data, data + 1024, 2));
+        EXPECT(c, copies_in_flight, 64);
+        EXPECT(c, copies_ahead, 64);
+        EXPECT(c, loads_ahead, 0);
+        c = counted(count_copies(data, data + 1024, 0));
+        EXPECT(c, copies_in_flight, 0);
+        EXPECT(c, copies_ahead, 0);
+    }
+}
+
 /* A wait counts as one load, however often the thread polls. */
 CONDITIONAL_TEST(counters, waiting_is_one_load, checked())
 {

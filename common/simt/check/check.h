@@ -199,10 +199,18 @@ struct alignas(64) Instruction {
     uintptr_t next[warp_size], step[warp_size] = {};
     size_t count[warp_size] = {};
     std::vector<Run> earlier[warp_size];
+    uint32_t first[warp_size];   /* the moment of its first execution: a number from begin_run() */
     std::vector<uint64_t> began; /* if traced: when the first lane made the k-th execution */
 
     Instruction() { std::fill_n(next, warp_size, 1); }
     Run last(unsigned lane) const { return {next[lane], step[lane], count[lane]}; }
+    size_t executions(unsigned lane) const
+    {
+        size_t sum = count[lane];
+        for (const Run &run : earlier[lane])
+            sum += run.count;
+        return sum;
+    }
 };
 
 /* Finds the instructions of a warp by their places. Each slot has the last that was executed. */
@@ -289,6 +297,14 @@ struct WarpState {
     std::vector<std::unique_ptr<Instruction>> instructions; /* by Place::local */
     std::vector<uint32_t> touched; /* those with requests since the whole warp came together */
     Recent recent;
+    /* This is kept of earlier rounds, if anything has asked for it: how often each lane has loaded
+     * from shared memory. */
+    bool asked_for_loads = false;
+    unsigned long long shared_loads[warp_size];
+    /* This is how often each of these lanes has loaded from global memory and not used shared
+     * memory since. */
+    uint32_t ahead = 0;
+    size_t loads_ahead[warp_size];
 
     BlockState *block() const { return warp->block->checked; }
 };
@@ -418,6 +434,7 @@ struct LaunchState {
     Launch *launch;
     uint32_t first_block, blocks; /* their numbers, and how many */
     uint32_t number;              /* 31 bits, for Cell::head */
+    bool has_shared = false;      /* its blocks have shared memory */
     /* see Shadow; never_quiet as soon as a block of the launch can learn something of another */
     uint8_t quiet[2] = {};           /* the same twice */
     std::atomic<bool> fenced{false}; /* a thread executed a fence: publications are possible */
@@ -435,7 +452,8 @@ struct LaunchState {
     /* The kernel freed these, but other threads may still be looking at their shadows. */
     std::vector<Region *> freed = {};
     struct counters counted = {};
-    struct LaunchTrace *trace = nullptr; /* null unless a trace is written */
+    std::vector<unsigned long long> wave_accesses = {}; /* of each wave's busiest block */
+    struct LaunchTrace *trace = nullptr;                /* null unless a trace is written */
 };
 
 /* Returns the stamp that an access leaves behind. */
@@ -486,6 +504,11 @@ void close_round(WarpState *warp); /* the whole warp came together */
 void count_requests(struct counters &counted, Space space, bool write, size_t lanes,
                     size_t requests, size_t bytes, const Moved &moved);
 void add_counters(struct counters *sum, const struct counters &part);
+/* Adds a block that has ended to its launch, whose lock the caller holds. */
+void add_block(LaunchState *launch, const BlockState *block);
+/* Returns how often the thread has loaded from shared memory since this was first asked in its
+ * warp. */
+unsigned long long shared_loads_of(const ThreadState *thread);
 
 /* ---- shadow.cpp: who touched each word last: races, reads of memory never written ---- */
 

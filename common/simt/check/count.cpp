@@ -8,6 +8,7 @@
  * Nothing in this depends on the order in which threads or blocks run.
  */
 #include "check/check.h"
+#include "host/device.h"
 
 #include <numeric>
 
@@ -174,8 +175,95 @@ static void close_requests(const WarpState *warp, const Instruction &instruction
     }
 }
 
+/* ---- what comes before other work ---- */
+
+static bool loads_from(Space space, const Instruction &instruction)
+{
+    return instruction.place.space == space && !instruction.place.write;
+}
+
+unsigned long long shared_loads_of(const ThreadState *thread)
+{
+    WarpState *warp = thread->warp;
+    if (!std::exchange(warp->asked_for_loads, true))
+        std::fill_n(warp->shared_loads, warp_size, 0);
+    unsigned long long sum = warp->shared_loads[thread->lane];
+    for (uint32_t local : warp->touched)
+        if (loads_from(shared_space, *warp->instructions[local]))
+            sum += warp->instructions[local]->executions(thread->lane);
+    return sum;
+}
+
+static void add_shared_loads(WarpState *warp)
+{
+    for (uint32_t local : warp->touched)
+        if (const Instruction &instruction = *warp->instructions[local];
+            loads_from(shared_space, instruction))
+            for (unsigned lane : bits(instruction.lanes))
+                warp->shared_loads[lane] += instruction.executions(lane);
+}
+
+/* Follows the lane through the round, in the order in which it came to the instructions. */
+static void count_ahead_of(WarpState *warp, unsigned lane, std::vector<const Instruction *> &order)
+{
+    order.clear();
+    for (uint32_t local : warp->touched)
+        if (warp->instructions[local]->lanes >> lane & 1)
+            order.push_back(warp->instructions[local].get());
+    const auto earlier = [lane](const Instruction *a, const Instruction *b) {
+        return int32_t(a->first[lane] - b->first[lane]) < 0;
+    };
+    if (!std::is_sorted(order.begin(), order.end(), earlier))
+        std::sort(order.begin(), order.end(), earlier);
+    size_t loads = warp->ahead >> lane & 1 ? warp->loads_ahead[lane] : 0;
+    for (const Instruction *instruction : order) {
+        const Place &place = instruction->place;
+        if (loads_from(global_space, *instruction)) {
+            loads += instruction->executions(lane);
+        } else if (place.space == shared_space) {
+            warp->block()->counted.loads_ahead += place.write ? 0 : loads;
+            loads = 0;
+        }
+    }
+    warp->loads_ahead[lane] = loads;
+    warp->ahead = (warp->ahead & ~(1u << lane)) | uint32_t(loads > 0) << lane;
+}
+
+static void count_ahead(WarpState *warp)
+{
+    static thread_local std::vector<const Instruction *> order;
+    if (!warp->block()->launch->has_shared)
+        return;
+    uint32_t loading = 0;
+    bool shared = false;
+    for (uint32_t local : warp->touched) {
+        const Instruction &instruction = *warp->instructions[local];
+        shared |= instruction.place.space == shared_space;
+        if (loads_from(global_space, instruction))
+            loading |= instruction.lanes;
+    }
+    if (shared) {
+        for (unsigned lane : bits(loading | warp->ahead))
+            count_ahead_of(warp, lane, order);
+        return;
+    }
+    for (unsigned lane : bits(loading & ~warp->ahead))
+        warp->loads_ahead[lane] = 0;
+    warp->ahead |= loading;
+    for (uint32_t local : warp->touched)
+        if (const Instruction &instruction = *warp->instructions[local];
+            loads_from(global_space, instruction))
+            for (unsigned lane : bits(instruction.lanes))
+                warp->loads_ahead[lane] += instruction.executions(lane);
+}
+
+/* ---- rounds ---- */
+
 void close_round(WarpState *warp)
 {
+    count_ahead(warp);
+    if (warp->asked_for_loads)
+        add_shared_loads(warp);
     for (uint32_t local : warp->touched) {
         Instruction &instruction = *warp->instructions[local];
         close_requests(warp, instruction);
@@ -204,7 +292,10 @@ void begin_run(uintptr_t address, Instruction &instruction, unsigned lane)
         return;
     }
     instruction.lanes |= 1u << lane;
-    if (count > 0) {
+    if (count == 0) {
+        static thread_local uint32_t moment;
+        instruction.first[lane] = moment++;
+    } else {
         instruction.earlier[lane].push_back(instruction.last(lane));
         instruction.broken |= 1u << lane;
     }
@@ -216,10 +307,7 @@ void begin_run(uintptr_t address, Instruction &instruction, unsigned lane)
 static void note_time(const ThreadState *thread, Instruction &instruction)
 {
     const uint64_t now = trace_time(thread->block, thread->warp);
-    size_t executions = instruction.count[thread->lane];
-    for (const Run &run : instruction.earlier[thread->lane])
-        executions += run.count;
-    if (executions > instruction.began.size())
+    if (instruction.executions(thread->lane) > instruction.began.size())
         instruction.began.push_back(now);
 }
 
@@ -271,6 +359,18 @@ void add_counters(struct counters *sum, const struct counters &part)
 #define ADD(name) sum->name += part.name;
     EACH_COUNTER(ADD)
 #undef ADD
+}
+
+void add_block(LaunchState *launch, const BlockState *block)
+{
+    const struct counters &c = block->counted;
+    const size_t wave = block->block->linear / multiprocessors;
+    std::vector<unsigned long long> &most = launch->wave_accesses;
+    if (most.size() <= wave)
+        most.resize(wave + 1);
+    most[wave] =
+        std::max(most[wave], c.global_loads + c.global_stores + c.shared_loads + c.shared_stores);
+    add_counters(&launch->counted, c);
 }
 
 } /* namespace simt::check */

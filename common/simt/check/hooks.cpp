@@ -1,5 +1,6 @@
 /* The runtime calls the checker here (host/checker.h), and this file makes it do so. */
 #include "check/check.h"
+#include "host/device.h"
 #include "run/cluster.h"
 
 namespace simt::check
@@ -56,6 +57,7 @@ struct Hooks final : Checker {
             state->grid_time.assign(launch.blocks, 0);
         state->passes_races = is_ignored("race", kernel_name(launch));
         state->passes_uninitialised = is_ignored("uninitialised", kernel_name(launch));
+        state->has_shared = launch.dynamic_shared > 0 || static_shared_bytes(launch.entry) > 0;
         launch.checked = state;
         trace_launch_begin(state);
     }
@@ -64,6 +66,8 @@ struct Hooks final : Checker {
     {
         LaunchState *state = launch.checked;
         state->counted.launches = 1;
+        for (unsigned long long accesses : state->wave_accesses)
+            state->counted.wave_accesses += accesses;
         settle_guesses(state, nullptr);
         for (Region *region : state->freed)
             shadow_release(region->shadow);
@@ -91,6 +95,8 @@ struct Hooks final : Checker {
         for (unsigned i = 0; i < block.warps; i++) {
             state->warp[i].warp = &block.warp[i];
             state->warp[i].full_time = 1;
+            state->warp[i].asked_for_loads = false;
+            state->warp[i].ahead = 0;
             state->warp[i].last_barrier = state->last_barrier;
         }
         for (unsigned i = 0; i < block.threads; i++) {
@@ -99,6 +105,8 @@ struct Hooks final : Checker {
             block.thread[i].checked = &state->thread[i];
             block.thread[i].recent = &warp->recent;
         }
+        state->counted.blocks = 1;
+        state->counted.threads = block.threads;
         begin_moment(state);
         trace_block_begin(state);
     }
@@ -111,7 +119,7 @@ struct Hooks final : Checker {
             close_round(&state->warp[i]);
         trace_block_end(state);
         std::lock_guard<std::mutex> hold(state->launch->lock);
-        add_counters(&state->launch->counted, state->counted);
+        add_block(state->launch, state);
     }
 
     void thread_end(Thread &thread) override
@@ -291,6 +299,13 @@ struct Hooks final : Checker {
                      find_place(thread->block, where, shared_space, writes, unsigned(bytes)),
                      number_of(pointer), no_reach);
     }
+
+    void added(unsigned long long ::counters::*counter, unsigned long long amount) override
+    {
+        current_thread_state()->block->counted.*counter += amount;
+    }
+
+    unsigned long long shared_loads() override { return shared_loads_of(current_thread_state()); }
 
     /* One instruction of one thread moves this many bytes in this many sectors or wavefronts. */
     static void count_box(Space space, bool writes, size_t bytes, size_t pieces)

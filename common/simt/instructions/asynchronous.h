@@ -87,6 +87,7 @@ struct CopyUnderWay : InGroup {
     char *to;
     unsigned char bytes[16];
     unsigned size;
+    unsigned long long committed; /* how often the thread had loaded from shared memory by then */
 };
 
 /* ---- mbarrier ---- */

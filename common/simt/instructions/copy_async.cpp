@@ -3,6 +3,7 @@
  * line. Shared memory changes only at the wait that covers the copy.
  */
 #include "instructions/asynchronous.h"
+#include "device/backend.h"
 #include <cstring>
 #include <ptx.cuh>
 
@@ -14,7 +15,7 @@ void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned
     const Call call("cp.async", site);
     Groups<CopyUnderWay> &copies = thread_work().copies;
     char *const to = shared_place(shared, bytes, bytes, call);
-    CopyUnderWay copy = {{call, copies.closed}, to, {}, bytes};
+    CopyUnderWay copy = {{call, copies.closed}, to, {}, bytes, 0};
     if (source_bytes > bytes)
         fail_at(call, "reads %u bytes to write %u", source_bytes, bytes);
     if (source_bytes > 0) {
@@ -29,14 +30,25 @@ void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned
     copies.work.push_back(copy);
 }
 
-void ptx::cp_async_commit(void) { thread_work().copies.commit("cp_async_commit"); }
+void ptx::cp_async_commit(void)
+{
+    Groups<CopyUnderWay> &copies = thread_work().copies;
+    const unsigned long long loads = checker->shared_loads();
+    for (auto copy = copies.work.rbegin();
+         copy != copies.work.rend() && copy->group == copies.closed; ++copy)
+        copy->committed = loads;
+    copies.commit("cp_async_commit");
+}
 
 void ptx::cp_async_wait(unsigned pending)
 {
     Groups<CopyUnderWay> &copies = thread_work().copies;
     const size_t done = copies.covered(pending);
+    const unsigned long long loads = done > 0 ? checker->shared_loads() : 0;
+    checker->added(&counters::copies_in_flight, copies.work.size() - done);
     for (size_t i = 0; i < done; i++) {
         const CopyUnderWay &copy = copies.work[i];
+        checker->added(&counters::copies_ahead, copy.committed < loads);
         checker->access(copy.to, copy.size, copy_write, copy.call.where);
         memcpy(copy.to, copy.bytes, copy.size);
     }

@@ -2,6 +2,7 @@
  * See common/device/gpu/ptx.cuh for layouts. */
 #include "instructions/matrix_product.h"
 #include "instructions/asynchronous.h"
+#include "device/backend.h"
 #include <mma.h>
 #include <ptx.cuh>
 
@@ -166,6 +167,7 @@ void simt::multiply_fragments(float *d, const void *a, const void *b, const floa
     checker->access(b, elements * sizeof *product.b, plain_read, call.where);
     if (c != d)
         checker->access(c, elements * sizeof *c, plain_read, call.where);
+    checker->added(&counters::matrix_multiplies, 16 * cols * product_depth / warp_size);
     simt_meet(whole_warp, &product, cols == 8 ? run_product<8> : run_product<16>, call.what, 0,
               call.site);
 }

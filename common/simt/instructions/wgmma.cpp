@@ -9,6 +9,7 @@
  */
 #include "instructions/asynchronous.h"
 #include "instructions/matrix_product.h"
+#include "device/backend.h"
 #include <algorithm>
 #include <cstring>
 #include <ptx.cuh>
@@ -17,6 +18,7 @@ namespace simt
 {
 
 constexpr unsigned warpgroup_threads = 128, rows_per_warp = 16, max_n = 256;
+constexpr unsigned warpgroup_rows = warpgroup_threads / warp_size * rows_per_warp;
 static const uint32_t under_way = 0x7fa5a5a5;
 /* This many bytes are eight halves, the unit in which operands lie in shared memory. */
 constexpr size_t core_row = 16;
@@ -290,6 +292,8 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
             memcpy(&d[i], &under_way, sizeof under_way);
     }
     checker->noted("wgmma", simt_shared_pointer(b.address), product.group, n, call.where);
+    checker->added(&counters::matrix_multiplies,
+                   warpgroup_rows * n * product_depth / warpgroup_threads);
     work.products.work.push_back(std::move(product));
 }
 
@@ -316,6 +320,7 @@ void ptx::wgmma_wait(unsigned pending, Site site)
             checker->access(row, core_row, proxy_read, product.call.where);
         });
     }
+    checker->added(&counters::products_in_flight, work.products.work.size() - count);
     checker->noted("wgmma_wait", nullptr, pending, count, __builtin_return_address(0));
     work.products_fenced = false;
     simt_meet(whole_warp, &pending, complete, "wgmma_wait()", 1, site);

@@ -15,7 +15,8 @@ ifneq ($(filter $(TAKES_FAULT),$(MAKECMDGOALS)),)
 endif
 SOUND := $(foreach build,cpu check,$(patsubst %,build/$(build)/%,$(FAULT_STEPS)))
 # These tests assert counters.
-COUNTING := $(foreach step,$(FAULT_STEPS),build/check/tests/test_$(call before_underscore,$(step)))
+COUNTING := build/check/tests/test_claims \
+    $(foreach step,$(FAULT_STEPS),build/check/tests/test_$(call before_underscore,$(step)))
 
 .PHONY: test-broken broken show-broken broken-list
 test-broken: packages-python $(SOUND) $(COUNTING) ## check: Plant one fault at a time; each must be caught as its file says

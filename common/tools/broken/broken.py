@@ -38,10 +38,10 @@ TIMEOUT_SECONDS = 120
 
 # These detectors catch faults. The first four are the harness's (common/harness/trial.h), in every build. The next come from the
 # CPU backend's reports; a report is known by how it begins. "order" means that a kernel passes in one order of threads and blocks
-# and fails in another. "counters" is the suite of the step's tests that compares counts with formulas, and "overlap" is
-# tests/steps/overlap.py; both run only for faults that are said to be theirs.
+# and fails in another. "counters" is the suite of the step's tests that compares counts with formulas, "claims" is
+# tests/steps/test_claims.c, and "overlap" is tests/steps/overlap.py; each runs only for faults that are said to be its own.
 DETECTORS = ("comparison", "guard", "poison", "inputs", "race", "bounds", "barrier", "uninitialised", "asynchronous", "unfinished",
-             "order", "counters", "overlap")
+             "order", "counters", "claims", "overlap")
 EQUIVALENT = "equivalent"  # this is no fault after all: the file says why nothing can catch it, and nothing may
 REPORTS = (
     ("race", r"race on |shared memory without a proxy fence|shared memory of another block|cluster_store\(\)"),
@@ -227,9 +227,10 @@ def build(fault, backend):
     return program
 
 
-def link_test(fault, backend, test, made, program):
-    """Links a test program of the step with the objects `made`, {source: object}, in place of the sound ones."""
-    of_step = [*of_steps("*.cu", fault.step), *of_steps("*_step.c", fault.step), *ROOT.glob(f"tests/steps/tiles_{fault.step[:2]}.cu")]
+def link_test(fault, backend, test, made, program, steps=None):
+    """Links a test program of the step, or of some steps, with the objects `made`, {source: object}, in place of the sound ones."""
+    steps = steps or fault.step
+    of_step = [*of_steps("*.cu", steps), *of_steps("*_step.c", steps), *ROOT.glob(f"tests/steps/tiles_{steps[:2]}.cu")]
     sources = [f"tests/steps/{test}.c", "tests/support/ladder.c", *(str(path.relative_to(ROOT)) for path in of_step)]
     objects = ROOT / "build" / backend / "obj"
     link(fault, backend, [made.get(source, objects / f"{source}.o") for source in sources], program, ["-lcriterion"])
@@ -267,12 +268,12 @@ def run(program, kernel, sizes, order):
     return "launch", row["reason"]
 
 
-def miscounts(fault):
-    """Returns what the step's counters suite says of the broken kernel, which the checked build has just compiled; None when it
-    passes."""
-    program = fault.directory() / f"test_{fault.step[:2]}"
-    link_test(fault, "check", program.name, {fault.compiled: fault.directory() / "check.o"}, program)
-    result = subprocess.run([str(program), "--filter", "counters/*", "--short-filename"], capture_output=True, text=True,
+def miscounts(fault, test, suite, steps=None):
+    """Returns what a suite that looks at counters says of the broken kernel, which the checked build has just compiled; None when
+    it passes."""
+    program = fault.directory() / test
+    link_test(fault, "check", test, {fault.compiled: fault.directory() / "check.o"}, program, steps)
+    result = subprocess.run([str(program), "--filter", f"{suite}/*", "--short-filename"], capture_output=True, text=True,
                             env=dict(os.environ, LADDER_KERNEL=fault.kernel), cwd=ROOT, check=False)
     said = re.search(rf"^\[.*?\] +({re.escape(fault.kernel)}\b.*)", result.stderr, re.MULTILINE)
     return None if result.returncode == 0 else said[1] if said else result.stderr.strip()[-300:]
@@ -321,7 +322,9 @@ def examine(fault):
         program = build(fault, backend)
         why = None
         if backend == "check" and fault.detector == "counters":
-            why = miscounts(fault)
+            why = miscounts(fault, f"test_{fault.step[:2]}", "counters")
+        elif backend == "check" and fault.detector == "claims":
+            why = miscounts(fault, "test_claims", f"step_{fault.step[:2]}", "0?_*")
         elif backend == "check" and fault.detector == "overlap":
             why = waits_idly(program, fault.kernel)
         if why:

@@ -1,0 +1,166 @@
+/*
+ * Every rung's claim holds for it, and does not hold for the rung that it follows: for the naive
+ * kernel of its problem where it follows none.
+ *
+ * With LADDER_CLAIMS set, each bound is a line on stderr that begins "claim ".
+ */
+#include "01_naive_matmul/01_step.h"
+#include "02_tiled_matmul/02_step.h"
+#include "03_online_softmax/03_step.h"
+#include "04_flash_v1/04_step.h"
+#include "05_flash_v2/05_step.h"
+#include "06_causal_half/06_step.h"
+#include "harness/claims.h"
+#include "harness/ladder.h"
+#include "tests/support/harness.h"
+#include "tests/support/ladder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct step *const steps[] = {&step_01, &step_02, &step_03,
+                                           &step_04, &step_05, &step_06};
+enum { STEPS = sizeof steps / sizeof *steps };
+
+/* Returns the row with this name in any step, or null. */
+static const struct kernel *find(const struct problem *problem, const char *name)
+{
+    for (int i = 0; i < STEPS; i++) {
+        const void *rows = step_rows(steps[i], problem);
+        const struct kernel *row;
+        for (size_t k = 0; (row = problem_kernel(problem, rows, k))->name; k++)
+            if (strcmp(row->name, name) == 0)
+                return row;
+    }
+    return NULL;
+}
+
+/* Does claims_check() for the naive kernel: the first of a step that takes the sizes. */
+static const struct kernel *check_naive(const struct problem *problem, const void *rows,
+                                        const struct kernel *kernel, struct claims *claims)
+{
+    for (int i = 0; i < STEPS; i++) {
+        const struct kernel *first = problem_kernel(problem, step_rows(steps[i], problem), 0);
+        if (first->name && claims_check(problem, rows, kernel, first, claims))
+            return first;
+    }
+    return NULL;
+}
+
+static void print(const struct kernel *kernel, const struct claims *own,
+                  const struct kernel *before, const struct claims *others)
+{
+    for (int i = 0; getenv("LADDER_CLAIMS") && i < own->count; i++) {
+        const struct claim *claim = &own->claim[i];
+        fprintf(stderr, "claim %s at %s: %s %s %llu, counts %llu", kernel->name, claim->options,
+                claim->what, claim->at_most ? "<=" : ">=", claim->bound, claim->value);
+        if (before)
+            fprintf(stderr, "; %s %llu%s", before->name, others->claim[i].value,
+                    others->claim[i].kept ? ", which keeps it" : "");
+        fprintf(stderr, "\n");
+    }
+}
+
+static void check_row(const struct problem *problem, const void *rows, const struct kernel *kernel)
+{
+    struct claims own, others = {0};
+    if (!claims_check(problem, rows, kernel, kernel, &own)) {
+        cr_expect(false, "%s", own.complaint);
+        return;
+    }
+    cr_expect(own.count > 0 || !kernel_on_ladder(kernel, "core"), "%s makes no claim",
+              kernel->name);
+    for (int i = 0; i < own.count; i++)
+        cr_expect(own.claim[i].kept, "%s claims at %s %s %s %llu, and counts %llu", kernel->name,
+                  own.claim[i].options, own.claim[i].what,
+                  own.claim[i].at_most ? "<=" : ">=", own.claim[i].bound, own.claim[i].value);
+    if (own.count == 0)
+        return;
+    const struct kernel *before = kernel->after ? find(problem, kernel->after) : NULL;
+    if (before && !claims_check(problem, rows, kernel, before, &others))
+        cr_expect(false, "%s, for the claims of %s", others.complaint, kernel->name);
+    if (!kernel->after)
+        before = check_naive(problem, rows, kernel, &others);
+    cr_assert(before, "%s: there is no rung before it that takes its sizes", kernel->name);
+    if (before == kernel)
+        before = NULL;
+    cr_expect(!before || !others.kept, "%s keeps all that %s claims", before ? before->name : "",
+              kernel->name);
+    print(kernel, &own, before, &others);
+}
+
+static void check_ladder(const struct step *step, const char *ladder)
+{
+    const struct problem *problem = step->ladders[0].problem;
+    const void *rows = step_rows(step, problem);
+    const struct kernel *kernel;
+    ladder_loop(rows);
+    for (size_t i = 0; (kernel = problem_kernel(problem, rows, i))->name; i++)
+        if (kernel_on_ladder(kernel, ladder) && ladder_counts(kernel) && ladder_runs(kernel))
+            check_row(problem, rows, kernel);
+    ladder_loop_ends();
+}
+
+CALL_TEST(step_01, core, check_ladder(&step_01, "core"))
+CALL_TEST(step_02, core, check_ladder(&step_02, "core"))
+CALL_TEST(step_02, limit, check_ladder(&step_02, "limit"))
+CALL_TEST(step_03, core, check_ladder(&step_03, "core"))
+CALL_TEST(step_03, limit, check_ladder(&step_03, "limit"))
+CALL_TEST(step_04, core, check_ladder(&step_04, "core"))
+CALL_TEST(step_04, limit, check_ladder(&step_04, "limit"))
+CALL_TEST(step_05, core, check_ladder(&step_05, "core"))
+CALL_TEST(step_05, limit, check_ladder(&step_05, "limit"))
+CALL_TEST(step_05, decode, check_ladder(&step_05, "decode"))
+CALL_TEST(step_06, core, check_ladder(&step_06, "core"))
+CALL_TEST(step_06, hopper, check_ladder(&step_06, "hopper"))
+CALL_TEST(step_06, limit, check_ladder(&step_06, "limit"))
+
+/* A claim that cannot be read says so, and where. */
+TEST(text, malformed)
+{
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"--m 8 --n 8", "has no colon after its options"},
+        {"--rows 8: barriers <= 1", "'--rows' is no size of matmul"},
+        {"--m -8: barriers <= 1", "--m does not take '-8'"},
+        {"--m: barriers <= 1", "--m does not take ''"},
+        {"--m 8: barriers < 1", "is no bound such as"},
+        {"--m 8: barriers <= 1 2", "is no bound such as"},
+        {"--m 8: barriers <= -1", "is no bound such as"},
+        {"--m 8: barriers <= 1,", "is no bound such as"},
+        {"--m 8: bariers <= 1", "nothing counts 'bariers'"},
+        {"--m 8: barriers <= 99999999999999999999999", "is too large"},
+        {"--m 8: barriers <= 1;", "has no colon"},
+    };
+    const struct kernel *row = find(&matmul_problem, "shared_tile");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct claims claims;
+        struct kernel claimant = *row;
+        claimant.claims = cases[i].text;
+        cr_expect(!claims_parse(&matmul_problem, step_rows(&step_02, &matmul_problem), &claimant,
+                                &claims) &&
+                      strstr(claims.complaint, cases[i].says) && claims.count == 0,
+                  "'%s': '%s' does not say '%s'", cases[i].text, claims.complaint, cases[i].says);
+    }
+}
+
+/* Groups have sizes of their own, and both relations mean what they say. */
+TEST(text, groups)
+{
+    const void *rows = step_rows(&step_01, &matmul_problem);
+    struct kernel claimant = *problem_kernel(&matmul_problem, rows, 0);
+    struct claims claims;
+    claimant.claims = "--m 32 --n 8 --k 3: global_loads <= 1536, global_loads >= 1537; "
+                      "--m 1 --n 1 --k 5: global_loads >= 10, workspace_bytes <= 0";
+    if (!ladder_counts(&claimant) || !ladder_runs(&claimant))
+        return;
+    cr_assert(claims_check(&matmul_problem, rows, &claimant,
+                           problem_kernel(&matmul_problem, rows, 1), &claims),
+              "%s", claims.complaint);
+    cr_expect(claims.count == 4 && !claims.kept && claims.claim[0].kept && !claims.claim[1].kept &&
+              claims.claim[2].kept && claims.claim[3].kept);
+    cr_expect(claims.claim[1].value == 1536 && claims.claim[2].value == 10 &&
+              strcmp(claims.claim[3].options, "--m 1 --n 1 --k 5") == 0);
+}
