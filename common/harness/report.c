@@ -519,6 +519,7 @@ static void json_facts(const struct problem *problem, const struct kernel *kerne
     print_text("edges", kernel->edges ? kernel->edges : "");
     print_text("shown_sizes", kernel->shown_sizes ? kernel->shown_sizes : own_sizes);
     print_text("timed_at", kernel->timed_at ? kernel->timed_at : "");
+    print_text("claims", kernel->claims ? kernel->claims : "");
     if (problem->print_limits)
         problem->print_limits(kernel);
     else
