@@ -180,8 +180,8 @@ static const struct attention_kernel core[] = {
                   "the chunks in any order: atomic max and add, one launch after the other",
                   .about.claims = "--heads 1 --seq 64: atomics >= 6700, launches >= 3",
                   .about.edges = MANY_HEADS, .about.after = "key_parallel_ordered",
-                  .max_head_dim = 128, .workspace = statistics_workspace,
-                  .cost = key_parallel_atomic_cost),
+                  .about.flushes_subnormals = true, .max_head_dim = 128,
+                  .workspace = statistics_workspace, .cost = key_parallel_atomic_cost),
     ATTENTION_ROW(key_parallel_block, "06_key_parallel_block.cu",
                   "a block per query deals the keys to its warps and merges on chip",
                   .about.claims = "--heads 1 --seq 64: atomics <= 0, launches <= 1, threads >= "

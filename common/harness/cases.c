@@ -56,10 +56,10 @@ static bool read_number(struct word word, long long *number)
     return word.length > 0 && end == word.begin + word.length;
 }
 
-static bool not_understood(const struct problem *problem, struct word word)
+static bool not_taken(struct word name, struct word value)
 {
-    refuse(cudaErrorInvalidValue, "a case of %s says '%.*s', which is not understood",
-           problem->name, (int)word.length, word.begin);
+    refuse(cudaErrorInvalidValue, "%.*s does not take '%.*s'", (int)name.length, name.begin,
+           (int)value.length, value.begin);
     return false;
 }
 
@@ -87,7 +87,8 @@ static bool read_size(const struct problem *problem, int index, struct word valu
             one->sizes[index] = choice;
             return true;
         }
-    return read_number(value, &one->sizes[index]);
+    return read_number(value, &one->sizes[index]) && one->sizes[index] >= size->minimum &&
+           one->sizes[index] <= size->maximum;
 }
 
 /* Reads "3x5x7", the first sizes of the problem in their order. */
@@ -125,17 +126,25 @@ static bool read_other(const struct problem *problem, struct word name, struct w
         return (one->null_array = find_array(problem, one, value)) > 0;
     if (word_is(name, "--offset-of"))
         return (one->offset_array = find_array(problem, one, value) + 1) > 0;
-    if (!read_number(value, &number))
+    if (!read_number(value, &number) || number < 0)
         return false;
     if (word_is(name, "--offset"))
         one->offset = (size_t)number;
     else if (word_is(name, "--launches"))
         one->launches = (int)number;
-    else if (word_is(name, "--seed"))
-        one->seed = (uint64_t)number;
     else
-        return false;
+        one->seed = (uint64_t)number;
     return true;
+}
+
+static bool is_other(struct word name)
+{
+    static const char *const names[] = {"--sizes",     "--inputs",   "--null", "--offset",
+                                        "--offset-of", "--launches", "--seed"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (word_is(name, names[i]))
+            return true;
+    return false;
 }
 
 /* Reads value `index` of every option. *count becomes the largest number of values. */
@@ -150,6 +159,11 @@ static bool read_options(const struct problem *problem, const char *options, int
             (strncmp(name.begin, "--", 2) != 0 ||
              !word_is((struct word){name.begin + 2, name.length - 2}, problem->sizes[size].name)))
             size++;
+        if (!problem->sizes[size].name && !is_other(name)) {
+            refuse(cudaErrorInvalidValue, "'%.*s' is no size of %s", (int)name.length, name.begin,
+                   problem->name);
+            return false;
+        }
         const char *ahead = options;
         const struct word values = next_word(&ahead);
         const bool flag = problem->sizes[size].name && problem->sizes[size].flag &&
@@ -164,7 +178,7 @@ static bool read_options(const struct problem *problem, const char *options, int
         const struct word value = value_of(values, index);
         if (!(problem->sizes[size].name ? read_size(problem, size, value, one)
                                         : read_other(problem, name, value, one)))
-            return not_understood(problem, name);
+            return not_taken(name, value);
     }
     return true;
 }
@@ -175,12 +189,11 @@ bool case_read(const struct problem *problem, const char *options, struct test_c
     return read_options(problem, options, 0, one, &count);
 }
 
-static void set_defaults(struct case_walk *walk, struct test_case *one)
+void case_default(const struct problem *problem, struct test_case *one)
 {
-    *one = (struct test_case){.launches = 1, .wrong = walk->family->wrong};
-    for (int s = 0; walk->problem->sizes[s].name; s++)
-        one->sizes[s] = walk->problem->sizes[s].watched;
-    one->seed = walk->seed;
+    *one = (struct test_case){.seed = 1, .launches = 1, .wrong = ""};
+    for (int s = 0; problem->sizes[s].name; s++)
+        one->sizes[s] = problem->sizes[s].watched;
 }
 
 void cases_begin(struct case_walk *walk, const struct problem *problem, const struct kernel *kernel,
@@ -233,7 +246,8 @@ static bool next_list(struct case_walk *walk)
 
 bool case_fits(const struct problem *problem, const struct kernel *kernel, struct test_case *one)
 {
-    return !problem->fits || problem->fits(kernel, one->sizes, &one->offset);
+    return !(kernel->flushes_subnormals && one->inputs == INPUTS_SUBNORMAL) &&
+           (!problem->fits || problem->fits(kernel, one->sizes, &one->offset));
 }
 
 /* What a kernel does not take may have become the case before. */
@@ -259,7 +273,9 @@ bool cases_next(struct case_walk *walk, struct test_case *one)
             next_family(walk);
             continue;
         }
-        set_defaults(walk, one);
+        case_default(walk->problem, one);
+        one->seed = walk->seed;
+        one->wrong = walk->family->wrong;
         if (!read_options(walk->problem, walk->family->options, walk->index, one, &count))
             return false;
         if (++walk->index >= count)

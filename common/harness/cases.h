@@ -76,6 +76,10 @@ bool cases_next(struct case_walk *walk, struct test_case *one);
 /* Changes a case to what the kernel takes. Returns false where that is impossible. */
 bool case_fits(const struct problem *problem, const struct kernel *kernel, struct test_case *one);
 
+/* Makes *one the case of which nothing is said: the sizes that the problem suggests where every
+ * access is watched. */
+void case_default(const struct problem *problem, struct test_case *one);
+
 /*
  * Reads options as in struct case_family, with one value each, over what *one holds. Returns false
  * with a complaint (refusal.h).

@@ -1,9 +1,8 @@
 #include "claims.h"
 
+#include "cases.h"
 #include "device/backend.h"
 #include "refusal.h"
-#include "sizes.h"
-#include "trial.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -70,27 +69,31 @@ static bool parse_bound(struct claims *claims, char *text, const struct claim *g
 }
 
 /* Reads the options and the bounds of one group. */
-static bool parse_group(struct claims *claims, const struct problem *problem, const void *table,
-                        char *text)
+static bool parse_group(struct claims *claims, const struct problem *problem,
+                        const struct kernel *kernel, char *text)
 {
     struct claim group = {0};
-    char why[200], *bounds = strchr(text, ':');
+    struct test_case one;
+    char *bounds = strchr(text, ':');
     if (bounds == NULL)
         return complain(claims, "'%s' has no colon after its options", text);
     *bounds++ = '\0';
     text += strspn(text, " ");
     if ((size_t)snprintf(group.options, sizeof group.options, "%s", text) >= sizeof group.options)
         return complain(claims, "'%s' is too long", text);
-    if (!sizes_parse(problem, table, text, group.sizes, why, sizeof why))
-        return complain(claims, "%s", why);
+    case_default(problem, &one);
+    if (!case_read(problem, text, &one))
+        return complain(claims, "%s", refusal());
+    if (!case_fits(problem, kernel, &one))
+        return complain(claims, "%s does not take '%s'", kernel->name, text);
+    memcpy(group.sizes, one.sizes, sizeof group.sizes);
     for (char *bound; (bound = strsep(&bounds, ","));)
         if (!parse_bound(claims, bound, &group))
             return false;
     return true;
 }
 
-bool claims_parse(const struct problem *problem, const void *table, const struct kernel *kernel,
-                  struct claims *claims)
+bool claims_parse(const struct problem *problem, const struct kernel *kernel, struct claims *claims)
 {
     char text[1024], *rest = text;
     *claims = (struct claims){0};
@@ -99,7 +102,7 @@ bool claims_parse(const struct problem *problem, const void *table, const struct
     if ((size_t)snprintf(text, sizeof text, "%s", kernel->claims) >= sizeof text)
         return complain(claims, "the claims of %s are too long", kernel->name);
     for (char *group; (group = strsep(&rest, ";"));)
-        if (!parse_group(claims, problem, table, group)) {
+        if (!parse_group(claims, problem, kernel, group)) {
             char why[sizeof claims->complaint];
             memcpy(why, claims->complaint, sizeof why);
             return complain(claims, "the claims of %s: %.700s", kernel->name, why);
@@ -136,12 +139,12 @@ static unsigned long long value_of(const char *what, const struct counters *coun
     return counter ? *(const unsigned long long *)(first + counter->offset) : workspace;
 }
 
-bool claims_check(const struct problem *problem, const void *table, const struct kernel *claimant,
+bool claims_check(const struct problem *problem, const struct kernel *claimant,
                   const struct kernel *runs, struct claims *claims)
 {
     struct counters counted;
     size_t workspace = 0;
-    if (!claims_parse(problem, table, claimant, claims))
+    if (!claims_parse(problem, claimant, claims))
         return false;
     if (!backend_counters(&counted))
         return complain(claims,

@@ -34,9 +34,9 @@ struct claims {
     char complaint[800]; /* why there is no result; empty where there is one */
 };
 
-/* Reads the row's claims: none where it makes none. The table has the step's rows of this problem.
- * Returns false, with a complaint, for a text that it does not understand. */
-bool claims_parse(const struct problem *problem, const void *table, const struct kernel *kernel,
+/* Reads the row's claims: none where it makes none. Returns false, with a complaint, for a text
+ * that it does not understand. */
+bool claims_parse(const struct problem *problem, const struct kernel *kernel,
                   struct claims *claims);
 
 /*
@@ -44,7 +44,7 @@ bool claims_parse(const struct problem *problem, const void *table, const struct
  * run theirs as `runs`, and the tests the rung before. Returns false, with a complaint and no
  * claims, where nothing is counted, for a text as above, and when a run does not pass its check.
  */
-bool claims_check(const struct problem *problem, const void *table, const struct kernel *claimant,
+bool claims_check(const struct problem *problem, const struct kernel *claimant,
                   const struct kernel *runs, struct claims *claims);
 
 #endif

@@ -93,6 +93,8 @@ struct kernel {
     /* The kernel polls until its turn comes, so its number of atomics depends on what else runs on
      * the machine. */
     bool polls;
+    /* The kernel adds to global memory by atomics, for which a subnormal number is 0 on a GPU. */
+    bool flushes_subnormals;
     /* own_sizes, edges and shown_sizes are options of the step's program: "--rows 3 --cols 2053".
      * The first two are families of cases (cases.h), with semicolons between them. */
     const char *own_sizes; /* where no other kernel takes over; null: none ever does */

@@ -37,12 +37,12 @@ static const struct kernel *find(const struct problem *problem, const char *name
 }
 
 /* Does claims_check() for the naive kernel: the first of a step that takes the sizes. */
-static const struct kernel *check_naive(const struct problem *problem, const void *rows,
-                                        const struct kernel *kernel, struct claims *claims)
+static const struct kernel *check_naive(const struct problem *problem, const struct kernel *kernel,
+                                        struct claims *claims)
 {
     for (int i = 0; i < STEPS; i++) {
         const struct kernel *first = problem_kernel(problem, step_rows(steps[i], problem), 0);
-        if (first->name && claims_check(problem, rows, kernel, first, claims))
+        if (first->name && claims_check(problem, kernel, first, claims))
             return first;
     }
     return NULL;
@@ -62,10 +62,10 @@ static void print(const struct kernel *kernel, const struct claims *own,
     }
 }
 
-static void check_row(const struct problem *problem, const void *rows, const struct kernel *kernel)
+static void check_row(const struct problem *problem, const struct kernel *kernel)
 {
     struct claims own, others = {0};
-    if (!claims_check(problem, rows, kernel, kernel, &own)) {
+    if (!claims_check(problem, kernel, kernel, &own)) {
         cr_expect(false, "%s", own.complaint);
         return;
     }
@@ -78,10 +78,10 @@ static void check_row(const struct problem *problem, const void *rows, const str
     if (own.count == 0)
         return;
     const struct kernel *before = kernel->after ? find(problem, kernel->after) : NULL;
-    if (before && !claims_check(problem, rows, kernel, before, &others))
+    if (before && !claims_check(problem, kernel, before, &others))
         cr_expect(false, "%s, for the claims of %s", others.complaint, kernel->name);
     if (!kernel->after)
-        before = check_naive(problem, rows, kernel, &others);
+        before = check_naive(problem, kernel, &others);
     cr_assert(before, "%s: there is no rung before it that takes its sizes", kernel->name);
     if (before == kernel)
         before = NULL;
@@ -98,7 +98,7 @@ static void check_ladder(const struct step *step, const char *ladder)
     ladder_loop(rows);
     for (size_t i = 0; (kernel = problem_kernel(problem, rows, i))->name; i++)
         if (kernel_on_ladder(kernel, ladder) && ladder_counts(kernel) && ladder_runs(kernel))
-            check_row(problem, rows, kernel);
+            check_row(problem, kernel);
     ladder_loop_ends();
 }
 
@@ -139,8 +139,7 @@ TEST(text, malformed)
         struct claims claims;
         struct kernel claimant = *row;
         claimant.claims = cases[i].text;
-        cr_expect(!claims_parse(&matmul_problem, step_rows(&step_02, &matmul_problem), &claimant,
-                                &claims) &&
+        cr_expect(!claims_parse(&matmul_problem, &claimant, &claims) &&
                       strstr(claims.complaint, cases[i].says) && claims.count == 0,
                   "'%s': '%s' does not say '%s'", cases[i].text, claims.complaint, cases[i].says);
     }
@@ -156,9 +155,9 @@ TEST(text, groups)
                       "--m 1 --n 1 --k 5: global_loads >= 10, workspace_bytes <= 0";
     if (!ladder_counts(&claimant) || !ladder_runs(&claimant))
         return;
-    cr_assert(claims_check(&matmul_problem, rows, &claimant,
-                           problem_kernel(&matmul_problem, rows, 1), &claims),
-              "%s", claims.complaint);
+    cr_assert(
+        claims_check(&matmul_problem, &claimant, problem_kernel(&matmul_problem, rows, 1), &claims),
+        "%s", claims.complaint);
     cr_expect(claims.count == 4 && !claims.kept && claims.claim[0].kept && !claims.claim[1].kept &&
               claims.claim[2].kept && claims.claim[3].kept);
     cr_expect(claims.claim[1].value == 1536 && claims.claim[2].value == 10 &&
