@@ -186,8 +186,8 @@ static const struct attention_kernel core[] = {
                   "a block per query deals the keys to its warps and merges on chip",
                   .about.claims = "--heads 1 --seq 64: atomics <= 0, launches <= 1, threads >= "
                                   "13000, shared_stores >= 26000",
-                  .about.edges = MANY_HEADS, .about.after = "key_parallel_atomic",
-                  .max_head_dim = 128, .cost = key_parallel_block_cost),
+                  .about.after = "key_parallel_atomic", .max_head_dim = 128,
+                  .cost = key_parallel_block_cost),
     ATTENTION_ROW(flash_v1, "07_flash_v1.cu",
                   "tiles: keys outside, queries inside; O, l and m revisited in global memory",
                   .about.claims = "--heads 1 --seq 64: global_loads <= 51840, shared_loads >= "

@@ -40,6 +40,13 @@ check-learn: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) build/c
 	@$(PYTHON) tests/tools/test_learn.py
 	@$(PYTHON) tests/tools/mistakes.py $(STEP)
 
+# BODIES says how many rungs; 0 takes all.
+BODIES ?= 6
+TAKES_KERNEL += check-bodies
+.PHONY: check-bodies
+check-bodies: packages-python $(STEPS:%=build/check/%) ## check: Feed rungs wrong bodies and their own; make learn must tell them apart (BODIES=0: all)
+	@$(PYTHON) tests/tools/test_bodies.py --sample $(BODIES) $(SEED:%=--seed %) $(KERNEL)
+
 .PHONY: check-warmup
 check-warmup: build/simt/libsimt.a ## check: Check that step 01's warm-up accepts right kernels and names wrong ones
 	@tests/steps/warmup

@@ -75,9 +75,20 @@ chosen_runs = $(if $(STEP)$(KERNEL),$(call runs_of,$(1),$(CHOSEN_NUMBERS:%=test_
 run_tests = tests/run $(KERNEL:%=--kernel=%)
 run_sanitized = $(run_tests) $(if $(filter gpu,$(BACKEND)),--sanitizer)
 
+# MINE=1 tests the kernels in work/ in place of the project's, in the checked build.
+MINE ?=
+ifneq ($(filter-out 0,$(MINE)),)
+mine_needs = $(1:%=build/check/tests/test_%) build/check/tests/test_claims
+run_mine = $(PYTHON) common/tools/learn/mine.py $(KERNEL:%=--kernel %)
+.PHONY: test $(STEP_NUMBERS:%=test-%)
+test: packages-python $(call mine_needs,$(CHOSEN_NUMBERS))
+	@$(run_mine) $(CHOSEN_NUMBERS)
+$(foreach number,$(STEP_NUMBERS),$(eval test-$(number): packages-python $(call mine_needs,$(number)); @$$(run_mine) $(number)))
+else
 .PHONY: test
-test: which-backend $(call test_binaries,$(call chosen_runs,$(TEST_RUNS))) $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## test: Run all tests
+test: which-backend $(call test_binaries,$(call chosen_runs,$(TEST_RUNS))) $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## test: Run all tests (MINE=1: of the kernels in work/)
 	@$(run_tests) $(call chosen_runs,$(TEST_RUNS))
+endif
 
 .PHONY: sanitize
 sanitize: which-backend $(call test_binaries,$(call chosen_runs,$(SANITIZE_RUNS))) ## test: Run the tests with every access watched (compute-sanitizer on a GPU)
@@ -96,7 +107,7 @@ claims: build/check/tests/test_claims ## check: Show what every rung claims, and
 # $(1) is a test's name without "test_".
 define test_targets
 .PHONY: test-$(1) sanitize-$(1)
-test-$(1): which-backend $(call test_binaries,$(call runs_of,$(TEST_RUNS),test_$(1))) $(if $(filter cli,$(1)),$(patsubst %,build/$(RUN_BUILD)/%,$(STEPS)))
+$(if $(filter-out 0,$(MINE)),ours-)test-$(1): which-backend $(call test_binaries,$(call runs_of,$(TEST_RUNS),test_$(1))) $(if $(filter cli,$(1)),$(patsubst %,build/$(RUN_BUILD)/%,$(STEPS)))
 	@$$(run_tests) $(call runs_of,$(TEST_RUNS),test_$(1))
 
 sanitize-$(1): which-backend $(call test_binaries,$(call runs_of,$(SANITIZE_RUNS),test_$(1)))

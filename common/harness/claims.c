@@ -144,9 +144,12 @@ bool claims_check(const struct problem *problem, const struct kernel *claimant,
 {
     struct counters counted;
     size_t workspace = 0;
-    if (!claims_parse(problem, claimant, claims))
+    if (!claims_parse(problem, claimant, claims)) {
+        claims->refused = true;
         return false;
-    if (!backend_counters(&counted))
+    }
+    claims->refused = !backend_counters(&counted);
+    if (claims->refused)
         return complain(claims,
                         "claims are checked where accesses are counted, not on this backend (%s)",
                         backend_name());

@@ -31,6 +31,7 @@ struct claims {
     int count;
     struct claim claim[MAX_CLAIMS];
     bool kept;           /* all of them */
+    bool refused;        /* nothing could be run: the text or the backend is to blame */
     char complaint[800]; /* why there is no result; empty where there is one */
 };
 

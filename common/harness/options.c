@@ -24,6 +24,7 @@ enum option_key {
     WIDE_KEY,
     CASES_KEY,
     PART_KEY,
+    CLAIMS_KEY,
     OFFSET_KEY,
     OFFSET_OF_KEY,
     NULL_KEY,
@@ -211,6 +212,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         return select_inputs(request, text);
     case CASES_KEY:
         return select_cases(request, text);
+    case CLAIMS_KEY:
+        request->claims = true;
+        return 0;
     case PART_KEY:
         return select_part(request, text);
     case OFFSET_KEY:
@@ -329,6 +333,8 @@ bool options_parse(struct request *request, const struct step *step, int argc, c
         {"cases", CASES_KEY, "LEVEL", 0,
          "Instead of one run, judge by the list of cases: quick, usual or full", 3},
         {"part", PART_KEY, "I/N", 0, "Of the cases, only every Nth", 3},
+        {"claims", CLAIMS_KEY, NULL, 0,
+         "Instead of one run, judge by what each row claims (the checked build only)", 3},
         {"repeat", REPEAT_KEY, "N", 0, "Timed runs per kernel; the median is reported", 3},
         {"wide", WIDE_KEY, NULL, 0, "Show every column, however wide the table", 4},
         {"json", JSON_KEY, NULL, 0, "Report as one JSON object", 4},

@@ -24,6 +24,7 @@ struct request {
     bool list, help, json, wide;
     enum input_kind inputs;
     uint64_t seed;
+    bool claims;           /* judge the kernels by what their rows claim */
     bool has_case;         /* the command line says sizes or inputs: only these are run */
     int cases;             /* the level of cases to judge, or -1 for one run at these sizes */
     long long part, parts; /* of these cases, every parts-th from number part on */

@@ -484,6 +484,29 @@ void report_case_count(const struct request *request, const struct case_count *c
     fflush(stdout);
 }
 
+void report_claims(const struct request *request, const struct kernel *kernel,
+                   const struct claims *claims)
+{
+    if (!request->json && claims->count == 0)
+        printf("%-24s claims nothing that is counted\n", kernel->name);
+    for (int i = 0; i < claims->count; i++) {
+        const struct claim *claim = &claims->claim[i];
+        const char *relation = claim->at_most ? "<=" : ">=";
+        if (request->json) {
+            printf("{\"kernel\": \"%s\", \"what\": \"%s\", \"relation\": \"%s\", \"bound\": %llu, "
+                   "\"value\": %llu, \"kept\": %s",
+                   kernel->name, claim->what, relation, claim->bound, claim->value,
+                   claim->kept ? "true" : "false");
+            print_text("at", claim->options);
+            printf("}\n");
+        } else {
+            printf("%-24s %s %s %llu at %s: %llu%s\n", kernel->name, claim->what, relation,
+                   claim->bound, claim->options, claim->value, claim->kept ? "" : " BROKEN");
+        }
+    }
+    fflush(stdout);
+}
+
 void report_running(const struct request *request, const struct kernel *kernel)
 {
     if (!request->json && isatty(STDERR_FILENO))

@@ -5,6 +5,7 @@
 #ifndef COMMON_REPORT_H
 #define COMMON_REPORT_H
 
+#include "claims.h"
 #include "device/backend.h"
 #include "options.h"
 #include "trial.h"
@@ -39,6 +40,10 @@ void report_case(const struct request *request, const struct kernel *kernel,
 void report_case_verdict(const struct request *request, const struct test_case *one,
                          const struct result *result);
 void report_case_count(const struct request *request, const struct case_count *count);
+
+/* Reports what a kernel's claims came to: as JSON a line for each. */
+void report_claims(const struct request *request, const struct kernel *kernel,
+                   const struct claims *claims);
 
 /* Names the kernel that is about to run, if stderr is a terminal; null erases the name. */
 void report_running(const struct request *request, const struct kernel *kernel);

@@ -128,12 +128,25 @@ static enum step_status run_cases_of(const struct request *request, const struct
     return status;
 }
 
+static enum step_status run_claims_of(const struct request *request, const struct kernel *kernel)
+{
+    struct claims claims;
+    if (!claims_check(request->problem, kernel, kernel, &claims)) {
+        fprintf(stderr, "%s: %s\n", request->step->name, claims.complaint);
+        return claims.refused ? STEP_BAD_USAGE : STEP_FAILED;
+    }
+    report_claims(request, kernel, &claims);
+    return claims.kept ? STEP_PASSED : STEP_FAILED;
+}
+
 static enum step_status run_cases(const struct request *request)
 {
     enum step_status status = STEP_PASSED;
     for (size_t index = 0; index < request_kernels(request); index++)
         if (request_wants(request, index)) {
-            const enum step_status one = run_cases_of(request, request_kernel(request, index));
+            const struct kernel *kernel = request_kernel(request, index);
+            const enum step_status one =
+                request->claims ? run_claims_of(request, kernel) : run_cases_of(request, kernel);
             status = status == STEP_FAILED || one == STEP_PASSED ? status : one;
         }
     return status;
@@ -182,7 +195,7 @@ static enum step_status run_request(struct request *request)
     struct test_case one = {.inputs = request->inputs, .seed = request->seed};
     memcpy(one.sizes, request->sizes, sizeof one.sizes);
     refusal_clear();
-    if (request->cases >= 0)
+    if (request->cases >= 0 || request->claims)
         return run_cases(request);
     if (!case_read(problem, request->placement, &one)) {
         fprintf(stderr, "%s: %s\n", step, refusal());

@@ -40,7 +40,7 @@ PROGRESS = ROOT / "work/progress.json"
 MAKES_OWN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
 STEPS = handout.STEPS
 LINES, WIDTH = 25, 98  # of a verdict
-RUN_SECONDS, POLL_SECONDS = 20, 0.15
+RUN_SECONDS, POLL_SECONDS = 30, 0.15
 ORDERS = ("inorder", "reversed", "random:7")
 
 # A kernel is judged by its problem's list of cases (common/harness/cases.h), at these levels in turn: the quick ones in each order
@@ -48,10 +48,9 @@ ORDERS = ("inorder", "reversed", "random:7")
 LEVELS = {"quick": [(order, "1/1") for order in ORDERS], "full": [(ORDERS[0], "1/2"), (ORDERS[1], "2/2")]}
 COUNTED_AT = {"matmul": "--m 128 --n 128 --k 32", "softmax": "--rows 8 --cols 1024", "attention": "--heads 1 --seq 64 --head-dim 64"}
 
-# These are counted. The flag says whether a rung is done only when yours is about as low as ours.
-COUNTERS = {"global_loads": ("loads", True), "global_load_sectors": ("sectors loaded", True), "global_stores": ("stores", True),
-            "shared_loads": ("shared loads", True), "shared_wavefronts": ("shared wavefronts", False), "barriers": ("barriers", False)}
-SLACK = 1.25
+# These are counted and shown beside what was predicted. What a row claims decides.
+COUNTERS = {"global_loads": "loads", "global_load_sectors": "sectors loaded", "global_stores": "stores", "shared_loads": "shared loads",
+            "shared_wavefronts": "shared wavefronts", "barriers": "barriers"}
 
 COLOURS = {"red": "31", "green": "32", "bold": "1", "dim": "2"}
 
@@ -195,6 +194,17 @@ def run_cases(program, kernel, level, order, part):
         if begun or not results:
             results.append((begun["case"] if begun else "the first case", order, wrong))
     return results
+
+
+def claims_of(program, kernel):
+    """Returns what the row claims and the kernel does, and why that cannot be said: one of both is empty."""
+    command = [str(program), "--kernel", kernel, "--claims", "--json"]
+    try:
+        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False, timeout=RUN_SECONDS)
+    except subprocess.TimeoutExpired:
+        return [], f"did not end within {RUN_SECONDS} s"
+    claims = [json.loads(line) for line in result.stdout.splitlines()]
+    return claims, "" if claims or result.returncode == 0 else result.stderr.strip()[-600:] or f"ended with status {result.returncode}"
 
 
 def judge_cases(program, kernel, level):
@@ -432,27 +442,38 @@ class Rung:
             if level == "quick" and sys.stdout.isatty():
                 print(colour("dim", f"  right at the first {len(results)} runs; all cases take up to half a minute ..."), flush=True)
         else:
-            state, lines = self.compare(run_row(program, self.kernel, self.counted_at(), ORDERS[0]), memory, runs)
+            state, lines = self.compare(program, memory, runs)
         lines.append(colour("dim", f"  built in {built - begin:.1f} s, {runs} runs in {time.monotonic() - built:.1f} s; "
                             f"to see it: make show-{self.step[:2]} KERNEL={self.kernel}{'' if handout.PACKED else ' MINE=1'}"))
         return state, lines
 
-    def compare(self, row, memory, runs):
-        """Tells about a kernel that is right everywhere: prediction, counts, ours."""
+    def table(self, row, memory):
+        """Returns lines with what was predicted, counted, and what ours counts."""
         ours = self.ours()
         lines = ["", f"  at {readable(self.counted_at()):<28}{'predicted':>14}{'counted':>14}{'expected' if handout.PACKED else 'ours':>14}"]
-        more = []
-        for counter, (name, matters) in COUNTERS.items():
+        for counter, name in COUNTERS.items():
             mine, theirs, predicted = row.get(counter, 0), ours.get(counter, 0), memory["predicted"].get(counter)
-            if counter not in ours or not mine and not theirs:
-                continue
-            lines.append(f"  {name:<31}{number(predicted):>14}{number(mine):>14}{number(theirs):>14}")
-            if matters and mine > SLACK * theirs:
-                more.append(f"{mine / theirs:.1f} times our {name}" if theirs else f"{name}, of which ours has none")
-        if not more:
-            return "passed", [colour("green", f"RIGHT in all {runs} runs, in all orders of threads")] + lines
-        return "right", [colour("bold", "RIGHT, but not there yet: ") + ", ".join(more)] + lines + wrapped(
-            f"The idea of this rung: {self.about['idea']}. h gives a hint; n goes on all the same.")
+            if counter in ours and (mine or theirs):
+                lines.append(f"  {name:<31}{number(predicted):>14}{number(mine):>14}{number(theirs):>14}")
+        return lines
+
+    def compare(self, program, memory, runs):
+        """Tells about a kernel that is right everywhere: what the rung claims, prediction, counts, ours."""
+        claims, said = claims_of(program, self.kernel)
+        table = self.table(run_row(program, self.kernel, self.counted_at(), ORDERS[0]), memory)
+        broken_ones = [claim for claim in claims if not claim["kept"]]
+        lines = ["", "  What this rung changes:"] if claims else []
+        for claim in claims:
+            limit = f"{'at most' if claim['relation'] == '<=' else 'at least'} {number(claim['bound'])}"
+            line = f"  {claim['what']:<22}{limit:>22}, yours {number(claim['value'])}  (at {readable(claim['at'])})"
+            lines.append(line if claim["kept"] else colour("red", line))
+        if said:
+            return "right", [colour("bold", "RIGHT, but its claims could not be checked"), *wrapped(said)]
+        if broken_ones:
+            return "right", [colour("bold", f"RIGHT in all {runs} runs, but this is not the rung yet"), *lines, *wrapped(
+                f"The idea of this rung: {self.about['idea']}. h gives a hint; n goes on all the same.")]
+        verdict = f"RIGHT in all {runs} runs, in all orders of threads" + ("" if claims else "; SPEED NOT JUDGED: only a GPU's clock can")
+        return "passed", [colour("green", verdict)] + lines + table
 
     def hints(self):
         """Hints come one after the other, and each says more."""
