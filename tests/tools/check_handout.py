@@ -196,7 +196,7 @@ def check_solution(step, folder):
         if status != 0:
             problems.append(f"make {target}-{step} with the solutions: {output[-1500:]}")
     output, status = make(folder, f"STEP={step}", "learn")
-    if status != 0 or "RIGHT at all" not in output or ", rung 2 of " not in output:
+    if status != 0 or "RIGHT in all" not in output or ", rung 2 of " not in output:
         problems.append(f"make learn with the solutions: status {status}: {output[-1500:]}")
     # The handout's grader is this one, so one kernel shows that it works there. What it keeps is deleted with the folder.
     kernel = json.loads((folder / handout.STEPS[step] / "lab.json").read_text())["kernels"][-1]["name"]
