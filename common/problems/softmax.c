@@ -219,7 +219,7 @@ static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SI
 #define SPECIAL "--rows 39 --inputs special "
 
 static const struct case_family cases[] = {
-    {CASES_QUICK, "--sizes 4x32,8x256", "anything: whole rows"},
+    {CASES_QUICK, "--sizes 4x32,8x256", "whole rows"},
     {CASES_QUICK, "--sizes 3x45,130x7,2x1025", "ragged rows"},
     {CASES_QUICK, "--rows 3 --cols 300 --inputs ascending", "a maximum that keeps rising"},
     {CASES_QUICK, "--rows 4 --cols 200 --inputs large", "exponentials that overflow"},

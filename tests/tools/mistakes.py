@@ -30,7 +30,7 @@ MISTAKES = {
         ("coalesced", "added to C", None, "N + col] = sum", "N + col] += sum", "C as it was before the kernel wrote it"),
         ("coalesced", "blocks rounded down", None, "<<<ceil_div(M, TILE)", "<<<(M / TILE)", "never written|a grid of 0"),
         ("coalesced", "walking down", None, "threadIdx.x / TILE;\n    const int col = blockIdx.x % tiles_across * TILE + threadIdx.x % TILE",
-         "threadIdx.x % TILE;\n    const int col = blockIdx.x % tiles_across * TILE + threadIdx.x / TILE", "times our sectors loaded"),
+         "threadIdx.x % TILE;\n    const int col = blockIdx.x % tiles_across * TILE + threadIdx.x / TILE", "at most 38,400, yours"),
     ],
     "02": [
         ("shared_tile", "no barrier after the loads", None, "__syncthreads(); /* the tiles are complete", "/* the tiles are complete", BARRIER),

@@ -245,7 +245,7 @@ def failure(results, files):
     same_sizes = [r["check"] == "pass" for s, _, r in results if s == sizes]
     lines = [colour("red", f"WRONG at {readable(sizes)}" + ("" if order == ORDERS[0] else f", threads in the order {order}"))]
     if row.get("wrong"):
-        lines += wrapped(f"This case is there for: {row['wrong']}.")
+        lines += wrapped(f"What this case is for: {row['wrong']}.")
     reason = re.sub(r"; SIMT_IGNORE=\S+ lets it pass", "", row["reason"])  # this is not for learners
     if row.get("detector") == "launch":
         reason = reason.partition(": ")[2] or reason
@@ -462,7 +462,7 @@ class Rung:
         claims, said = claims_of(program, self.kernel)
         table = self.table(run_row(program, self.kernel, self.counted_at(), ORDERS[0]), memory)
         broken_ones = [claim for claim in claims if not claim["kept"]]
-        lines = ["", "  What this rung changes:"] if claims else []
+        lines = ["", "  What this rung claims:"] if claims else []
         for claim in claims:
             limit = f"{'at most' if claim['relation'] == '<=' else 'at least'} {number(claim['bound'])}"
             line = f"  {claim['what']:<22}{limit:>22}, yours {number(claim['value'])}  (at {readable(claim['at'])})"
