@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const case_level_names[CASE_LEVELS + 1] = {"quick", "usual", "full", NULL};
+const char *const case_level_names[CASE_LEVELS + 1] = {"first", "quick", "usual", "full", NULL};
 
 /* A word is part of a text. */
 struct word {

@@ -10,13 +10,14 @@
 
 /* Each level contains those before it. */
 enum case_level {
+    CASES_FIRST, /* what every run of a step's program has time for */
     CASES_QUICK, /* a verdict within seconds where every access is watched */
     CASES_USUAL, /* what the tests of a step have time for */
     CASES_FULL,  /* everything */
     CASE_LEVELS
 };
 
-extern const char *const case_level_names[CASE_LEVELS + 1]; /* "quick", ...; ends with null */
+extern const char *const case_level_names[CASE_LEVELS + 1]; /* "first", ...; ends with null */
 
 /*
  * A case_family is one line of a problem's list. Its options are those of the step's program:

@@ -12,13 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Fails a kernel that does not pass each of the quick cases, too. */
-static void judge_quickly(const struct request *request, struct trial *first,
-                          const struct kernel *kernel, struct verdict *verdict)
+/* Fails a kernel that does not pass each of the first cases, too. */
+static void judge_first(const struct request *request, struct trial *first,
+                        const struct kernel *kernel, struct verdict *verdict)
 {
     struct case_walk walk;
     struct test_case one;
-    cases_begin(&walk, request->problem, kernel, CASES_QUICK, request->seed);
+    cases_begin(&walk, request->problem, kernel, CASES_FIRST, request->seed);
     while (verdict->status == VERDICT_PASS && cases_next(&walk, &one)) {
         struct trial trial;
         if (case_trial(&trial, request->problem, &one) != cudaSuccess)
@@ -44,7 +44,7 @@ static struct result run_kernel(const struct request *request, struct trial *tri
         result.milliseconds =
             trial_time(trial, result.kernel, (size_t)request->repeat, &result.verdict);
     if (result.verdict.status == VERDICT_PASS && !request->has_case && !request->trace)
-        judge_quickly(request, trial, result.kernel, &result.verdict);
+        judge_first(request, trial, result.kernel, &result.verdict);
     return result;
 }
 

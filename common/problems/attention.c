@@ -586,7 +586,7 @@ static const struct case_family cases[] = {
     {CASES_QUICK, "--heads 1,2 --seq 32 --head-dim 32,64", "whole tiles"},
     {CASES_QUICK, "--heads 2 --seq-q 19 --seq-kv 37 --head-dim 24 --null LSE",
      "an LSE that is null"},
-    {CASES_QUICK,
+    {CASES_FIRST,
      "--batch 2 --heads 2 --kv-heads 1 --seq-q 33 --seq-kv 65 --head-dim 40 --inputs ascending",
      "ragged tiles, shared keys, a maximum that keeps rising"},
     {CASES_QUICK, "--heads 1 --seq-q 5 --seq-kv 70 --head-dim 128", "more keys than queries"},
