@@ -53,10 +53,10 @@ static inline void check_sizes(const struct attention_kernel *table, struct size
  * lengths, that a kernel runs with the same head_dim and type. */
 static inline struct size another(struct size size, bool causal)
 {
-    size.heads = 5 * size.kv_heads > 10 ? 5 * size.kv_heads : 10;
-    size.kv_heads = size.heads / 2;
-    size.seq_q += 7;
-    size.seq_kv = size.seq_kv < 100 ? size.seq_kv + 70 : 37;
+    size.heads = 10;
+    size.kv_heads = 5;
+    size.seq_q = size.seq_q < 20 ? size.seq_q + 3 : 9;
+    size.seq_kv = size.seq_kv < 30 ? size.seq_kv + 29 : 37;
     size.causal = causal && !size.causal;
     return size;
 }

@@ -301,5 +301,5 @@ TEST(launches, errors_and_streams)
                                         {1, 1, 1, 17, 20, 128},
                                         {2, 1, 1, 5, 35, 90}};
     check_launches(flash_v1_kernels(), cases, sizeof cases / sizeof *cases);
-    check_many_launches(flash_v1_kernels(), (struct size){1, 3, 3, 50, 20, 4});
+    check_many_launches(flash_v1_kernels(), (struct size){1, 9, 9, 2, 5, 4});
 }

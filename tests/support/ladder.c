@@ -690,8 +690,8 @@ void ladder_streams(const struct problem *problem, const void *table, const long
         {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)},
         {.trial = ladder_trial(problem, other_sizes, INPUTS_NORMAL, 2, 0)},
     };
-    setenv(ORDER_VARIABLE, "overlap", 1);
     for (const struct kernel *kernel = NULL; (kernel = next_runnable(problem, table, kernel));) {
+        setenv(ORDER_VARIABLE, "overlap", 1);
         expect_held_back(&one[0].trial, kernel);
         for (int i = 0; i < 2; i++)
             prepare(&one[i], kernel);
@@ -700,9 +700,9 @@ void ladder_streams(const struct problem *problem, const void *table, const long
                       "%s: %s", kernel->name, refusal());
         for (int i = 0; i < 2; i++)
             expect_right(&one[i], kernel, "beside another");
+        unsetenv(ORDER_VARIABLE);
         expect_nothing_left_over(one, kernel);
     }
-    unsetenv(ORDER_VARIABLE);
     for (int i = 0; i < 2; i++)
         trial_destroy(&one[i].trial);
 }
