@@ -87,8 +87,9 @@ static bool read_size(const struct problem *problem, int index, struct word valu
             one->sizes[index] = choice;
             return true;
         }
+    const long long most = size->flag ? 1 : size->maximum;
     return read_number(value, &one->sizes[index]) && one->sizes[index] >= size->minimum &&
-           one->sizes[index] <= size->maximum;
+           one->sizes[index] <= most;
 }
 
 /* Reads "3x5x7", the first sizes of the problem in their order. */

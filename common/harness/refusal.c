@@ -48,6 +48,18 @@ cudaError_t require_device(const struct kernel *kernel)
     return cudaSuccess;
 }
 
+void launch_begins(void)
+{
+    cudaGetLastError();
+}
+
+cudaError_t launch_ends(cudaError_t status)
+{
+    if (status != cudaSuccess)
+        cudaGetLastError();
+    return status;
+}
+
 cudaError_t require_size(const char *name, int size)
 {
     if (size < 0 || size > MAX_EXTENT)

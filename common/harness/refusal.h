@@ -35,6 +35,14 @@ void refusal_clear(void);
  */
 cudaError_t require_device(const struct kernel *kernel);
 
+/*
+ * A problem's shared function calls these around a launch. An error that an earlier call has left
+ * behind is not the launch's, and is forgotten. The launch's own error is returned, once: it is not
+ * left behind for the next call. An error that has broken the device stays.
+ */
+void launch_begins(void);
+cudaError_t launch_ends(cudaError_t status);
+
 /* No size of a problem is larger: a tile that begins inside a matrix must end at a coordinate that
  * still fits in an int. */
 enum { MAX_EXTENT = INT_MAX - 1023 };

@@ -132,7 +132,8 @@ cudaError_t attention_run(const struct attention_kernel *row, const struct atten
         (row->shared && (status = require_shared(row->shared(call))) != cudaSuccess) ||
         (status = check_arrays(row, call)) != cudaSuccess)
         return status;
-    return row->launch(call);
+    launch_begins();
+    return launch_ends(row->launch(call));
 }
 
 /* -------------------------------------------------------------------------------------------------

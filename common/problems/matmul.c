@@ -28,7 +28,8 @@ cudaError_t matmul_run(const struct matmul_kernel *row, const float *A, const fl
         (status = require_disjoint("C", C, bytes_C, "A", A, bytes_A)) != cudaSuccess ||
         (status = require_disjoint("C", C, bytes_C, "B", B, bytes_B)) != cudaSuccess)
         return status;
-    return row->launch(A, B, C, M, N, K, stream);
+    launch_begins();
+    return launch_ends(row->launch(A, B, C, M, N, K, stream));
 }
 
 struct cost matmul_tiled_cost(const struct matmul_kernel *row, int M, int N, int K)

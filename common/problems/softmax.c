@@ -23,7 +23,8 @@ cudaError_t softmax_run(const struct softmax_kernel *row, const float *input, fl
         (status = require_pointer("output", output, bytes, sizeof *output)) != cudaSuccess ||
         (status = require_disjoint("output", output, bytes, "input", input, bytes)) != cudaSuccess)
         return status;
-    return row->launch(input, output, rows, cols, stream);
+    launch_begins();
+    return launch_ends(row->launch(input, output, rows, cols, stream));
 }
 
 static const struct size_option size_options[] = {

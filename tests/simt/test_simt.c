@@ -498,6 +498,9 @@ CONDITIONAL_TEST(environment, bad_values, on_cpu())
     expect_complaint("SIMT_WORKERS", "0", "from 1 to 1024");
     expect_complaint("SIMT_WORKERS", "many", "from 1 to 1024");
     expect_complaint("SIMT_ARCH", "sm_80", "without the dot");
+    expect_complaint("SIMT_ARCH", "90,", "with commas between");
+    expect_complaint("SIMT_ARCH", "90,sm_75", "with commas between");
+    expect_complaint("SIMT_FAIL_MAP", "one", "the number of a tensor map");
 }
 
 CONDITIONAL_TEST(environment, architecture, on_cpu())
@@ -508,6 +511,36 @@ CONDITIONAL_TEST(environment, architecture, on_cpu())
     cr_expect_eq(backend_architecture(), 75);
     cr_expect_eq(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
     cr_expect(properties.major == 7 && properties.minor == 5);
+}
+
+/* A kernel's shared memory is allowed on the current device alone. */
+CONDITIONAL_TEST(environment, two_devices, on_cpu())
+{
+    struct cudaDeviceProp first, second;
+    int count = 0, device = -1;
+    setenv("SIMT_ARCH", "90,75", 1);
+    cr_expect_eq(cudaGetDeviceCount(&count), cudaSuccess);
+    cr_expect_eq(count, 2);
+    cr_expect_eq(cudaSetDevice(2), cudaErrorInvalidDevice);
+    report_says("there are 2 devices");
+    cr_expect_eq(cudaSetDevice(1), cudaSuccess);
+    cr_expect(cudaGetDevice(&device) == cudaSuccess && device == 1);
+    cr_expect_eq(backend_architecture(), 75);
+    cr_expect_eq(cudaGetDeviceProperties(&first, 0), cudaSuccess);
+    cr_expect_eq(cudaGetDeviceProperties(&second, 1), cudaSuccess);
+    cr_expect(first.major == 9 && first.multiProcessorCount == 8 && second.major == 7 &&
+              second.multiProcessorCount == 4 &&
+              first.sharedMemPerBlockOptin > second.sharedMemPerBlockOptin);
+    cr_expect_eq(allow_dynamic_shared(100 << 10), cudaErrorInvalidValue);
+    cudaGetLastError();
+    cr_expect_eq(cudaSetDevice(0), cudaSuccess);
+    cr_expect_eq(allow_dynamic_shared(100 << 10), cudaSuccess);
+    cr_expect_eq(launch_shape(shape(1, 1, 1), shape(1, 1, 1), 100 << 10), cudaSuccess);
+    cr_expect_eq(cudaSetDevice(1), cudaSuccess);
+    cr_expect_eq(launch_shape(shape(1, 1, 1), shape(1, 1, 1), 60 << 10), cudaErrorInvalidValue);
+    report_says("61440 bytes of dynamic shared memory");
+    setenv("SIMT_ARCH", "80", 1);
+    cr_expect_eq(backend_architecture(), 80, "the second device is no longer there");
 }
 
 /* The architecture says how much shared memory a block may ask for. */

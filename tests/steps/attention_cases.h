@@ -49,6 +49,18 @@ static inline void check_sizes(const struct attention_kernel *table, struct size
     ladder_check(&attention_problem, table, SIZES(size), kind, seed, offset);
 }
 
+/* Returns a problem of more tiles than a CPU backend's multiprocessors, with other heads, mask and
+ * lengths, that a kernel runs with the same head_dim and type. */
+static inline struct size another(struct size size, bool causal)
+{
+    size.heads = 10;
+    size.kv_heads = 5;
+    size.seq_q = size.seq_q < 20 ? size.seq_q + 3 : 9;
+    size.seq_kv = size.seq_kv < 30 ? size.seq_kv + 29 : 37;
+    size.causal = causal && !size.causal;
+    return size;
+}
+
 /* A launcher must, whatever the numbers, return every launch's error, keep to its stream, and leave
  * nothing over from one launch to the next. */
 static inline void check_launches(const struct attention_kernel *table, const struct size *cases,
@@ -57,9 +69,9 @@ static inline void check_launches(const struct attention_kernel *table, const st
     for (size_t i = 0; i < count; i++) {
         const long long *const sizes = SIZES(cases[i]);
         ladder_returns_errors(&attention_problem, table, sizes);
-        if (i % 2 == 0)
-            ladder_streams(&attention_problem, table, sizes, SIZES(cases[(i + 1) % count]));
+        ladder_streams(&attention_problem, table, sizes, SIZES(another(cases[i], table->causal)));
     }
+    ladder_older_errors(&attention_problem, table, SIZES(cases[0]));
 }
 
 static inline void check_many_launches(const struct attention_kernel *table, struct size size)

@@ -102,7 +102,8 @@ static inline void check_launches(const struct matmul_kernel *table,
         ladder_returns_errors(&matmul_problem, table, sizes);
         ladder_streams(&matmul_problem, table, sizes, MATMUL_SIZES(other.M, other.N, other.K));
     }
-    ladder_launches(&matmul_problem, table, MATMUL_SIZES(1, 2, 3));
+    ladder_older_errors(&matmul_problem, table, MATMUL_SIZES(33, 65, 17));
+    ladder_launches(&matmul_problem, table, MATMUL_SIZES(300, 130, 20));
 }
 
 #endif

@@ -357,6 +357,22 @@ TEST(counters, choices)
     unsetenv("SIMT_ARCH");
 }
 
+/* The choice of a tile depends on the device. */
+TEST(devices, several)
+{
+    static const struct matmul_case cases[] = {{500, 501, 9}, {60, 100, 250}, {129, 65, 33}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ladder_devices(&matmul_problem, tiled_matmul_kernels(),
+                       MATMUL_SIZES(cases[i].M, cases[i].N, cases[i].K));
+}
+
+CALL_TEST(devices, turing,
+          ladder_on_architecture(&matmul_problem, tiled_matmul_kernels(),
+                                 MATMUL_SIZES(129, 257, 35), 75))
+CALL_TEST(devices, ada,
+          ladder_on_architecture(&matmul_problem, tiled_matmul_kernels(),
+                                 MATMUL_SIZES(129, 257, 35), 89))
+
 /* A grid has at most 2^31 - 1 blocks. */
 TEST(arguments, more_blocks_than_a_grid_has)
 {

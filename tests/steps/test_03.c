@@ -323,8 +323,22 @@ TEST(launches, errors_and_streams)
     for (int i = 0; i < CASES; i++) {
         const long long *const sizes = SOFTMAX_SIZES(2, cols[i]);
         ladder_returns_errors(&softmax_problem, table_for(cols[i]), sizes);
-        ladder_streams(&softmax_problem, table_for(cols[i]), sizes,
-                       SOFTMAX_SIZES(3, cols[(i + 1) % CASES]));
+        ladder_streams(
+            &softmax_problem, table_for(cols[i]), sizes,
+            SOFTMAX_SIZES(cols[(i + 1) % CASES] < 10000 ? 19 : 3, cols[(i + 1) % CASES]));
+        ladder_older_errors(&softmax_problem, table_for(cols[i]), sizes);
     }
-    ladder_launches(&softmax_problem, online_softmax_kernels(), SOFTMAX_SIZES(1, 2));
+    ladder_launches(&softmax_problem, online_softmax_kernels(), SOFTMAX_SIZES(19, 70));
 }
+
+/* Rows of 60000 columns are a cluster's on an sm_90, and a block's on an sm_75. */
+TEST(devices, several)
+{
+    static const long long cols[] = {20, 1000, 5000, 60000};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
+        ladder_devices(&softmax_problem, online_softmax_kernels(), SOFTMAX_SIZES(9, cols[i]));
+}
+
+CALL_TEST(devices, turing,
+          ladder_on_architecture(&softmax_problem, online_softmax_kernels(),
+                                 SOFTMAX_SIZES(3, 60000), 75))

@@ -282,6 +282,15 @@ CONDITIONAL_TEST(launches, least_shared_memory, ladder_architecture(75))
                    "66560 bytes of shared");
 }
 
+/* Tiles are smaller on an sm_75. */
+TEST(devices, several)
+{
+    static const struct size cases[] = {
+        {1, 2, 1, 9, 70, 30}, {1, 5, 1, 70, 40, 64}, {1, 2, 1, 9, 40, 90}, {1, 2, 1, 9, 40, 128}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ladder_devices(&attention_problem, flash_v1_kernels(), SIZES(cases[i]));
+}
+
 /* One head_dim stands for each of the tiles that the kernels choose between. The second case is the
  * first with other heads. */
 TEST(launches, errors_and_streams)
@@ -292,5 +301,5 @@ TEST(launches, errors_and_streams)
                                         {1, 1, 1, 17, 20, 128},
                                         {2, 1, 1, 5, 35, 90}};
     check_launches(flash_v1_kernels(), cases, sizeof cases / sizeof *cases);
-    check_many_launches(flash_v1_kernels(), (struct size){1, 1, 1, 1, 2, 4});
+    check_many_launches(flash_v1_kernels(), (struct size){1, 9, 9, 2, 5, 4});
 }

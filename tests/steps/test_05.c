@@ -214,6 +214,16 @@ TEST(counters, no_bank_conflicts)
     }
 }
 
+/* Tiles, and the number of runs that the keys are split into, are other ones on the other
+ * devices. */
+TEST(devices, several)
+{
+    static const struct size cases[] = {
+        {1, 2, 1, 9, 70, 30}, {1, 2, 1, 70, 40, 64}, {1, 2, 1, 9, 40, 128}, {1, 1, 1, 1, 1500, 64}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ladder_devices(&attention_problem, flash_v2_kernels(), SIZES(cases[i]));
+}
+
 /* There is one case for each width, and for each number of rows and runs, that the kernels choose.
  * The second is the first with other heads. */
 TEST(launches, errors_and_streams)
@@ -222,5 +232,5 @@ TEST(launches, errors_and_streams)
         {1, 2, 1, 17, 35, 64},  {1, 2, 2, 17, 35, 64},  {1, 1, 1, 1, 600, 16}, {1, 2, 2, 9, 35, 30},
         {1, 1, 1, 17, 20, 128}, {1, 2, 1, 1, 700, 128}, {2, 1, 1, 5, 35, 90}};
     check_launches(flash_v2_kernels(), cases, sizeof cases / sizeof *cases);
-    check_many_launches(flash_v2_kernels(), (struct size){1, 1, 1, 1, 2, 4});
+    check_many_launches(flash_v2_kernels(), (struct size){1, 3, 1, 1, 300, 16});
 }

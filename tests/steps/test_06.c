@@ -379,7 +379,18 @@ TEST(launches, errors_and_streams_in_bfloat16)
 
 TEST(launches, many)
 {
-    check_many_launches(causal_half_kernels(), in_half((struct size){1, 1, 1, 1, 2, 8}, true));
+    check_many_launches(causal_half_kernels(), in_half((struct size){1, 10, 5, 3, 20, 8}, true));
+}
+
+/* Q, K and V have a map each, in every rung from mma_tma on; O has one in some. */
+TEST(launches, errors_of_maps)
+{
+    const void *tma = ladder_find(&attention_problem, causal_half_kernels(), "mma_tma");
+    static const struct size cases[] = {{1, 2, 1, 9, 20, 64, false, TENSOR_F16},
+                                        {1, 2, 2, 9, 20, 128, true, TENSOR_BF16},
+                                        {1, 1, 1, 130, 520, 72, false, TENSOR_F16}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ladder_returns_map_errors(&attention_problem, tma, SIZES(cases[i]), 3);
 }
 
 TEST(launches, errors_and_streams_of_pairs)
@@ -397,30 +408,22 @@ TEST(launches, errors_and_streams_of_pairs)
 
 static void expect_skips(int architecture)
 {
-    if (!ladder_architecture(architecture))
-        return;
-    struct trial trial = half_trial((struct size){1, 1, 1, 9, 17, 16}, true, INPUTS_NORMAL, 1);
-    EACH_ROW_THAT (ladder_wants, kernel, causal_half_kernels()) {
-        const char *name = kernel->about.name, *needs = kernel->about.architecture;
-        const int first = needs ? atoi(needs + strlen("sm_")) : 0;
-        const bool alone = needs && strchr(needs, 'a') != NULL;
-        const bool runs = alone ? architecture == first : architecture >= first;
-        const struct verdict verdict = trial_run(&trial, &kernel->about);
-        cr_expect(verdict.status == (runs ? VERDICT_PASS : VERDICT_SKIPPED),
-                  "%s on sm_%d: status %d, %s", name, architecture, (int)verdict.status,
-                  verdict.reason);
-        char words[64];
-        snprintf(words, sizeof words, "(this device is sm_%d)", architecture);
-        cr_expect(runs || (strstr(verdict.reason, needs) && strstr(verdict.reason, words)),
-                  "%s on sm_%d: '%s'", name, architecture, verdict.reason);
-    }
-    trial_destroy(&trial);
+    ladder_on_architecture(&attention_problem, causal_half_kernels(),
+                           SIZES(in_half(((struct size){1, 1, 1, 9, 17, 16}), true)), architecture);
 }
 
 CALL_TEST(architecture, volta, expect_skips(70))
 CALL_TEST(architecture, turing, expect_skips(75))
 CALL_TEST(architecture, ada, expect_skips(89))
 CALL_TEST(architecture, blackwell, expect_skips(100))
+
+TEST(devices, several)
+{
+    static const struct size cases[] = {{1, 2, 1, 70, 45, 64, false, TENSOR_F16},
+                                        {1, 3, 1, 200, 45, 128, true, TENSOR_F16}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ladder_devices(&attention_problem, causal_half_kernels(), SIZES(cases[i]));
+}
 
 /* An sm_86, where a block has 99 KB of shared memory: each rung fits. */
 CONDITIONAL_TEST(architecture, less_shared_memory, ladder_architecture(86))

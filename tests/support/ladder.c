@@ -172,6 +172,17 @@ bool ladder_architecture(int architecture)
     return false;
 }
 
+static bool has_devices(void)
+{
+    int devices = 0;
+    setenv("SIMT_ARCH", "90,75,86,90", 1);
+    if (strcmp(backend_name(), "gpu") != 0 && cudaGetDeviceCount(&devices) == cudaSuccess &&
+        devices == 4)
+        return true;
+    skip("devices", "of several kinds are not to be had on a GPU");
+    return false;
+}
+
 static bool watched(void)
 {
     return strcmp(backend_name(), "check") == 0 || getenv(WATCHED_VARIABLE) != NULL;
@@ -414,6 +425,18 @@ static void expect_cost(const char *name, const char *text, const char *what,
               text, counted, what, formula);
 }
 
+/* Requires what the kernel's row says. */
+static void expect_costs(const struct trial *trial, const struct kernel *kernel,
+                         const struct counters *did)
+{
+    const struct cost cost = trial->problem->cost(kernel, trial->sizes);
+    const char *text = describe(trial->problem, trial->sizes);
+    expect_cost(kernel->name, text, "loads", did->global_loads, cost.loads);
+    expect_cost(kernel->name, text, "stores", did->global_stores, cost.stores);
+    expect_cost(kernel->name, text, "bytes read", did->global_load_bytes, cost.bytes_read);
+    expect_cost(kernel->name, text, "bytes written", did->global_store_bytes, cost.bytes_written);
+}
+
 /* Counts what a passing run did, and requires what the kernel's row says. Returns false where
  * nothing is counted, or the device is too old or too small for the kernel. */
 static bool count(const struct problem *problem, const struct kernel *kernel,
@@ -431,13 +454,7 @@ static bool count(const struct problem *problem, const struct kernel *kernel,
     }
     judges(kernel);
     cr_assert(verdict.status == VERDICT_PASS, "%s: %s", kernel->name, verdict.reason);
-
-    const struct cost cost = problem->cost(kernel, trial->sizes);
-    const char *text = describe(problem, sizes);
-    expect_cost(kernel->name, text, "loads", did->global_loads, cost.loads);
-    expect_cost(kernel->name, text, "stores", did->global_stores, cost.stores);
-    expect_cost(kernel->name, text, "bytes read", did->global_load_bytes, cost.bytes_read);
-    expect_cost(kernel->name, text, "bytes written", did->global_store_bytes, cost.bytes_written);
+    expect_costs(trial, kernel, did);
     return true;
 }
 
@@ -491,6 +508,57 @@ bool ladder_count(const struct problem *problem, const void *table, const char *
     return count(problem, ladder_find(problem, table, name), sizes, counters);
 }
 
+void ladder_on_architecture(const struct problem *problem, const void *table,
+                            const long long *sizes, int architecture)
+{
+    const struct kernel *kernel;
+    if (!ladder_architecture(architecture))
+        return;
+    struct trial trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0);
+    for (size_t i = 0; (kernel = problem_kernel(problem, table, i))->name; i++) {
+        const char *name = kernel->name, *needs = kernel->falls_back ? NULL : kernel->architecture;
+        const int first = needs ? atoi(needs + strlen("sm_")) : 0;
+        const bool alone = needs && strchr(needs, 'a') != NULL;
+        const bool runs = alone ? architecture == first : architecture >= first;
+        if (!ladder_wants(kernel))
+            continue;
+        const struct verdict verdict = trial_run(&trial, kernel);
+        cr_expect(verdict.status == (runs ? VERDICT_PASS : VERDICT_SKIPPED),
+                  "%s %s on sm_%d: status %d, %s", name, describe(problem, sizes), architecture,
+                  (int)verdict.status, verdict.reason);
+        char words[64];
+        snprintf(words, sizeof words, "(this device is sm_%d)", architecture);
+        cr_expect(runs || (strstr(verdict.reason, needs) && strstr(verdict.reason, words)),
+                  "%s on sm_%d: '%s'", name, architecture, verdict.reason);
+    }
+    trial_destroy(&trial);
+}
+
+void ladder_devices(const struct problem *problem, const void *table, const long long *sizes)
+{
+    static const int turns[] = {0, 1, 2, 3, 0};
+    const struct kernel *kernel;
+    if (!has_devices())
+        return;
+    struct trial trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0);
+    for (size_t i = 0; (kernel = problem_kernel(problem, table, i))->name; i++)
+        for (size_t turn = 0; turn < sizeof turns / sizeof *turns && wanted(kernel); turn++) {
+            struct counters did;
+            cr_assert(cudaSetDevice(turns[turn]) == cudaSuccess);
+            backend_counters_reset();
+            const struct verdict verdict = trial_run(&trial, kernel);
+            if (verdict.status == VERDICT_SKIPPED)
+                continue;
+            judges(kernel);
+            cr_expect(verdict.status == VERDICT_PASS, "%s %s, turn %zu, on device %d: %s",
+                      kernel->name, describe(problem, sizes), turn, turns[turn], verdict.reason);
+            if (verdict.status == VERDICT_PASS && backend_counters(&did))
+                expect_costs(&trial, kernel, &did);
+        }
+    cr_assert(cudaSetDevice(0) == cudaSuccess);
+    trial_destroy(&trial);
+}
+
 /* ---------------------------------------------------------------------------------------------- */
 /* Launches that the test makes itself */
 
@@ -509,8 +577,8 @@ static void prepare(struct launched *one, const struct kernel *kernel)
     refusal_clear();
 }
 
-/* Waits for the stream, compares the kernel's outputs with the reference, and cleans up. */
-static void expect_right(struct launched *one, const struct kernel *kernel, const char *what)
+/* Waits for the stream, and compares the kernel's outputs with the reference. */
+static void expect_outputs(struct launched *one, const struct kernel *kernel, const char *what)
 {
     struct trial *trial = &one->trial;
     struct comparison comparison = {.bound = trial->problem->bound(trial->sizes)};
@@ -522,6 +590,12 @@ static void expect_right(struct launched *one, const struct kernel *kernel, cons
     trial_compare(trial, &comparison);
     judges(kernel);
     cr_expect(!comparison.wrong, "%s %s, %s: %s", kernel->name, text, what, comparison.first);
+}
+
+/* Does the same, and cleans up. */
+static void expect_right(struct launched *one, const struct kernel *kernel, const char *what)
+{
+    expect_outputs(one, kernel, what);
     device_buffer_destroy(&one->workspace);
 }
 
@@ -583,6 +657,32 @@ static void expect_held_back(const struct trial *trial, const struct kernel *ker
     device_buffer_destroy(&one.workspace);
 }
 
+/* Lets two problems and the first again follow each other on one stream with one workspace. Each
+ * time the outputs are poisoned, and the workspace is as the launch before has left it. */
+static void expect_nothing_left_over(const struct launched one[2], const struct kernel *kernel)
+{
+    static const int turns[] = {0, 1, 0};
+    struct launched turn[2] = {one[0], one[1]};
+    struct device_buffer workspace = {0};
+    size_t most = 0;
+    turn[1].trial.stream = turn[0].trial.stream;
+    for (int i = 0; i < 2; i++) {
+        const size_t bytes = problem_workspace(turn[i].trial.problem, kernel, turn[i].trial.sizes);
+        most = bytes > most ? bytes : most;
+    }
+    cr_assert(device_buffer_create(&workspace, most, 0) == cudaSuccess);
+    cr_assert(device_buffer_poison(&workspace, check_poison(TENSOR_F32, POISON_OF_WORKSPACE)) ==
+              cudaSuccess);
+    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
+        struct launched *now = &turn[turns[i]];
+        cr_assert(trial_poison(&now->trial, NULL) == cudaSuccess);
+        cr_assert(trial_launch(&now->trial, kernel, &workspace) == cudaSuccess, "%s: %s",
+                  kernel->name, refusal());
+        expect_outputs(now, kernel, i == 0 ? "at first" : "after other sizes");
+    }
+    device_buffer_destroy(&workspace);
+}
+
 void ladder_streams(const struct problem *problem, const void *table, const long long *sizes,
                     const long long *other_sizes)
 {
@@ -590,8 +690,8 @@ void ladder_streams(const struct problem *problem, const void *table, const long
         {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)},
         {.trial = ladder_trial(problem, other_sizes, INPUTS_NORMAL, 2, 0)},
     };
-    setenv(ORDER_VARIABLE, "overlap", 1);
     for (const struct kernel *kernel = NULL; (kernel = next_runnable(problem, table, kernel));) {
+        setenv(ORDER_VARIABLE, "overlap", 1);
         expect_held_back(&one[0].trial, kernel);
         for (int i = 0; i < 2; i++)
             prepare(&one[i], kernel);
@@ -600,8 +700,9 @@ void ladder_streams(const struct problem *problem, const void *table, const long
                       "%s: %s", kernel->name, refusal());
         for (int i = 0; i < 2; i++)
             expect_right(&one[i], kernel, "beside another");
+        unsetenv(ORDER_VARIABLE);
+        expect_nothing_left_over(one, kernel);
     }
-    unsetenv(ORDER_VARIABLE);
     for (int i = 0; i < 2; i++)
         trial_destroy(&one[i].trial);
 }
@@ -615,9 +716,12 @@ void ladder_launches(const struct problem *problem, const void *table, const lon
         if (!gpu && problem_workspace(problem, kernel, one.trial.sizes) == 0)
             continue;
         prepare(&one, kernel);
-        for (int i = 0; i < launches; i++)
+        for (int i = 0; i < launches; i++) {
+            if (i + 1 == launches)
+                cr_assert(trial_poison(&one.trial, NULL) == cudaSuccess);
             cr_assert(trial_launch(&one.trial, kernel, &one.workspace) == cudaSuccess,
                       "%s, launch %d: %s", kernel->name, i, refusal());
+        }
         expect_right(&one, kernel, "after many launches");
     }
     trial_destroy(&one.trial);
@@ -714,25 +818,37 @@ void ladder_past_2_to_the_31(const struct problem *problem, const void *table,
     trial_destroy(&trial);
 }
 
-/* Makes launch number `failing` of one run fail, or none for 0. Returns false when the run has no
- * such launch. */
-static bool returns_error(struct launched *one, const struct kernel *kernel, int failing)
+/* Makes launch, or map, number `failing` of one run fail, by the environment variable that does it.
+ * Returns false when the run has no such launch. */
+static bool returns_error(struct launched *one, const struct kernel *kernel, const char *variable,
+                          int failing, cudaError_t *status)
 {
     char number[20], words[80];
     snprintf(number, sizeof number, "%d", failing);
-    snprintf(words, sizeof words, "SIMT_FAIL_LAUNCH makes launch %d fail", failing);
-    setenv("SIMT_FAIL_LAUNCH", number, 1);
-    const cudaError_t status = trial_launch(&one->trial, kernel, &one->workspace);
-    unsetenv("SIMT_FAIL_LAUNCH");
+    snprintf(words, sizeof words, "%s makes", variable);
+    cr_assert(cudaGetLastError() == cudaSuccess);
+    setenv(variable, number, 1);
+    *status = trial_launch(&one->trial, kernel, &one->workspace);
+    unsetenv(variable);
+    const bool failed = strstr(backend_report(), words) != NULL;
+    const cudaError_t left = cudaGetLastError();
+    cr_expect(left == cudaSuccess, "%s: %s leaves %s behind", kernel->name, words,
+              cudaGetErrorName(left));
     cudaMemsetAsync(one->trial.device[0].data, 0, 0,
                     one->trial.stream); /* counting begins at 1 again */
-    const bool failed = strstr(backend_report(), words) != NULL;
-    cr_expect(!(failed || failing == 1) || status == cudaErrorLaunchOutOfResources,
-              "%s: launch %d fails, and the launcher returns %s", kernel->name, failing,
-              cudaGetErrorName(status));
-    cudaGetLastError();
     cudaDeviceSynchronize();
     return failed;
+}
+
+/* The next run has the same workspace, in which the one that failed may have left something. */
+static void expect_next_right(struct launched *one, const struct kernel *kernel)
+{
+    cr_assert(trial_poison(&one->trial, NULL) == cudaSuccess);
+    refusal_clear();
+    const cudaError_t status = trial_launch(&one->trial, kernel, &one->workspace);
+    cr_assert(status == cudaSuccess, "%s, after a run that failed: %s", kernel->name,
+              cudaGetErrorName(status));
+    expect_right(one, kernel, "after a run that failed");
 }
 
 void ladder_returns_errors(const struct problem *problem, const void *table, const long long *sizes)
@@ -746,10 +862,14 @@ void ladder_returns_errors(const struct problem *problem, const void *table, con
     for (const struct kernel *kernel = NULL; (kernel = next_runnable(problem, table, kernel));) {
         bool failed = true;
         for (int failing = 1; failing <= MOST_LAUNCHES && failed; failing++) {
+            cudaError_t status;
             prepare(&one, kernel);
-            failed = returns_error(&one, kernel, failing);
+            failed = returns_error(&one, kernel, "SIMT_FAIL_LAUNCH", failing, &status);
+            cr_expect(!(failed || failing == 1) || status == cudaErrorLaunchOutOfResources,
+                      "%s: launch %d fails, and the launcher returns %s", kernel->name, failing,
+                      cudaGetErrorName(status));
             if (failed)
-                device_buffer_destroy(&one.workspace);
+                expect_next_right(&one, kernel);
             else
                 expect_right(&one, kernel, "of fewer launches than the one that would fail");
         }
@@ -768,6 +888,65 @@ static void expect_unwritten(const struct trial *trial, const char *name)
             cr_assert(check_is_poison(trial->host[t], tensor->type, i, t),
                       "%s wrote %s although it refused", name, tensor->name);
     }
+}
+
+/* Expects the workspace to be still poisoned. */
+static void expect_unused(const struct device_buffer *workspace, const char *name)
+{
+    char *bytes = malloc(workspace->bytes + 1);
+    const uint32_t poison = check_poison(TENSOR_F32, POISON_OF_WORKSPACE);
+    cr_assert(device_buffer_download(workspace, bytes) == cudaSuccess);
+    for (size_t i = 0; i + sizeof poison <= workspace->bytes; i += sizeof poison)
+        cr_assert(memcmp(bytes + i, &poison, sizeof poison) == 0,
+                  "%s wrote its workspace although it refused", name);
+    free(bytes);
+}
+
+void ladder_returns_map_errors(const struct problem *problem, const void *table,
+                               const long long *sizes, int least)
+{
+    enum { MOST_MAPS = 9 };
+    if (strcmp(backend_name(), "gpu") == 0) {
+        skip("a tensor map that fails", "is not to be had on a GPU");
+        return;
+    }
+    struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
+    for (const struct kernel *kernel = NULL; (kernel = next_runnable(problem, table, kernel));) {
+        int maps = 0;
+        for (bool failed = true; failed && maps < MOST_MAPS; maps += failed) {
+            cudaError_t status;
+            prepare(&one, kernel);
+            failed = returns_error(&one, kernel, "SIMT_FAIL_MAP", maps + 1, &status);
+            cr_expect(!failed || status == cudaErrorInvalidValue,
+                      "%s: map %d fails, and the launcher returns %s", kernel->name, maps + 1,
+                      cudaGetErrorName(status));
+            if (failed) {
+                expect_unwritten(&one.trial, kernel->name);
+                expect_unused(&one.workspace, kernel->name);
+                expect_next_right(&one, kernel);
+            } else {
+                expect_right(&one, kernel, "of fewer maps than the one that would fail");
+            }
+        }
+        cr_expect(maps >= least && maps < MOST_MAPS, "%s makes %d maps", kernel->name, maps);
+    }
+    trial_destroy(&one.trial);
+}
+
+void ladder_older_errors(const struct problem *problem, const void *table, const long long *sizes)
+{
+    struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
+    for (const struct kernel *kernel = NULL; (kernel = next_runnable(problem, table, kernel));) {
+        void *none = NULL;
+        prepare(&one, kernel);
+        cr_assert(cudaMalloc(&none, (size_t)1 << 50) == cudaErrorMemoryAllocation);
+        const cudaError_t status = trial_launch(&one.trial, kernel, &one.workspace);
+        cr_expect(status == cudaSuccess, "%s takes an older error for its own: %s", kernel->name,
+                  cudaGetErrorName(status));
+        cr_expect(cudaGetLastError() == cudaSuccess, "%s leaves an older error", kernel->name);
+        expect_right(&one, kernel, "after an error of another call");
+    }
+    trial_destroy(&one.trial);
 }
 
 /* Expects a launch with `by` in place of array number `replaced` to be refused with these words. */

@@ -83,6 +83,19 @@ void ladder_past_2_to_the_31(const struct problem *problem, const void *table,
  * GPU, which cannot change, prints a line and returns false. */
 bool ladder_architecture(int architecture);
 
+/* On a device of this architecture each kernel must pass at these sizes, unless its row asks for
+ * another device: then it must be skipped, and say why. */
+void ladder_on_architecture(const struct problem *problem, const void *table,
+                            const long long *sizes, int architecture);
+
+/*
+ * Where one process can have devices of different limits (on the CPU backend), every kernel runs on
+ * an sm_90, then on an sm_75, an sm_86 and another sm_90, which have half as many multiprocessors,
+ * and on the first again. It must be right on each, unless it is skipped there. What is counted
+ * must be what its row says of that device.
+ */
+void ladder_devices(const struct problem *problem, const void *table, const long long *sizes);
+
 /*
  * Every kernel of the table must pass on these sizes (MAX_SIZES entries), inputs and seed, in each
  * thread order, with device pointers `offset` bytes off their alignment. A failure names the
@@ -143,15 +156,26 @@ bool ladder_count(const struct problem *problem, const void *table, const char *
 
 /*
  * Where a launch can be made to fail (on the CPU backend), every kernel of the table must return
- * the error of each launch that it makes at these sizes.
+ * the error of each launch that it makes at these sizes, and leave none behind. The next run, with
+ * the same workspace, must be right.
  */
 void ladder_returns_errors(const struct problem *problem, const void *table,
                            const long long *sizes);
 
+/* Does the same for each tensor map that a kernel makes. Then nothing may be launched or written.
+ * Every kernel of the table must make at least `least` maps. */
+void ladder_returns_map_errors(const struct problem *problem, const void *table,
+                               const long long *sizes, int least);
+
+/* An error that an earlier call left behind is not a kernel's own: every kernel must run, be right,
+ * and leave no error behind. */
+void ladder_older_errors(const struct problem *problem, const void *table, const long long *sizes);
+
 /*
  * Every kernel must work on the stream that it is given: two problems of these sizes run at the
  * same time, each on its own stream, and both must come out right. Where the backend can hold a
- * stream back (the CPU backend), nothing may be complete before it is asked for.
+ * stream back (the CPU backend), nothing may be complete before it is asked for. Afterwards the two
+ * follow each other with one workspace: neither may see what the other has left there.
  */
 void ladder_streams(const struct problem *problem, const void *table, const long long *sizes,
                     const long long *other_sizes);
@@ -161,7 +185,8 @@ void ladder_streams(const struct problem *problem, const void *table, const long
 void ladder_one_off(const struct problem *problem, const void *table, const long long *sizes,
                     size_t offset);
 
-/* Every kernel must be right after many launches in a row on one stream, with nothing in between.
+/* Every kernel must be right after many launches in a row on one stream, with nothing in between
+ * but before the last, when the outputs are poisoned again.
  * On the CPU, where launches are slow, there are fewer, and only for kernels with a workspace,
  * where a launch can leave something. */
 void ladder_launches(const struct problem *problem, const void *table, const long long *sizes);

@@ -1,5 +1,6 @@
 /* This is common/device/backend.h on the CPU. */
 #include "host/checker.h"
+#include "host/device.h"
 #include "host/errors.h"
 #include "host/environment.h"
 #include "device/backend.h"
@@ -16,8 +17,8 @@ const char *backend_name(void) { return checker->armed ? "check" : "cpu"; }
 int backend_architecture(void)
 {
     std::string complaint;
-    const int architecture = read_architecture(&complaint);
-    return complaint.empty() ? architecture : 0;
+    read_architectures(&complaint);
+    return complaint.empty() ? architecture_of_device() : 0;
 }
 
 const char *backend_complaint(void)

@@ -15,13 +15,28 @@
 using namespace simt;
 
 static std::mutex mutex;
-static std::map<const void *, size_t>
-    raised_limits; /* kernel -> cudaFuncAttributeMaxDynamicSharedMemorySize */
+static std::map<std::pair<int, const void *>, size_t>
+    raised_limits; /* device, kernel -> cudaFuncAttributeMaxDynamicSharedMemorySize */
+static thread_local int chosen_device;
+
+static int count_devices() { return int(read_architectures().size()); }
+
+int simt::current_device() { return chosen_device < count_devices() ? chosen_device : 0; }
+
+int simt::architecture_of_device() { return read_architectures()[size_t(current_device())]; }
+
+int simt::multiprocessors_of_device()
+{
+    return current_device() == 0 ? multiprocessors : other_multiprocessors;
+}
+
+simt::OnDevice::OnDevice(int device) : before(chosen_device) { chosen_device = device; }
+simt::OnDevice::~OnDevice() { chosen_device = before; }
 
 /* CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". */
 SharedMemory simt::shared_memory()
 {
-    const int arch = read_architecture();
+    const int arch = architecture_of_device();
     const size_t per_multiprocessor = arch < 75                  ? 96 << 10
                                       : arch < 80                ? 64 << 10
                                       : arch == 80 || arch == 87 ? 164 << 10
@@ -42,7 +57,7 @@ size_t simt::static_shared_bytes(const void *kernel)
 size_t simt::dynamic_shared_limit(const void *kernel)
 {
     std::lock_guard<std::mutex> lock(mutex);
-    auto found = raised_limits.find(kernel);
+    auto found = raised_limits.find({current_device(), kernel});
     if (found != raised_limits.end())
         return found->second;
     size_t fixed = static_shared_bytes(kernel);
@@ -67,8 +82,22 @@ int simt::resident_blocks(const void *kernel, unsigned threads, size_t dynamic_s
 
 static cudaError_t bad_device(int device)
 {
-    return refuse(cudaErrorInvalidDevice, "device %d: there is one device, and its number is 0",
-                  device);
+    const int count = count_devices();
+    if (count == 1)
+        return refuse(cudaErrorInvalidDevice, "device %d: there is one device, and its number is 0",
+                      device);
+    return refuse(cudaErrorInvalidDevice, "device %d: there are %d devices, from 0 on", device,
+                  count);
+}
+
+static bool is_device(int device) { return device >= 0 && device < count_devices(); }
+
+static cudaError_t set_device(int device)
+{
+    if (!is_device(device))
+        return bad_device(device);
+    chosen_device = device;
+    return cudaSuccess;
 }
 
 static cudaError_t check_limit(cudaLimit limit)
@@ -100,7 +129,7 @@ cudaError_t cudaGetDeviceCount(int *count)
         return done(cudaErrorInvalidValue);
     /* As on a GPU, a variable that is set and empty hides all devices. */
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    *count = visible && !*visible ? 0 : 1;
+    *count = visible && !*visible ? 0 : count_devices();
     return *count > 0 ? cudaSuccess : done(cudaErrorNoDevice);
 }
 
@@ -108,8 +137,9 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
 {
     if (!properties)
         return done(cudaErrorInvalidValue);
-    if (device != 0)
+    if (!is_device(device))
         return bad_device(device);
+    const OnDevice on(device);
     *properties = {
 #define SIMT_PROPERTY(type, name, ...) __VA_ARGS__,
 #define SIMT_ATTRIBUTE(name, code, value)
@@ -179,9 +209,9 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
         return refuse(cudaErrorInvalidValue,
                       "cudaFuncSetAttribute: %d bytes of dynamic shared memory beside %zu of "
                       "static; on sm_%d a block has at most %zu",
-                      value, fixed, read_architecture(), most);
+                      value, fixed, architecture_of_device(), most);
     std::lock_guard<std::mutex> lock(mutex);
-    raised_limits[kernel] = size_t(value);
+    raised_limits[{current_device(), kernel}] = size_t(value);
     return cudaSuccess;
 }
 
@@ -195,7 +225,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
     attributes->sharedSizeBytes = static_shared_bytes(kernel);
     attributes->maxThreadsPerBlock = max_block_threads;
     attributes->numRegs = 32;
-    attributes->ptxVersion = attributes->binaryVersion = read_architecture();
+    attributes->ptxVersion = attributes->binaryVersion = architecture_of_device();
     attributes->maxDynamicSharedSizeBytes = int(dynamic_shared_limit(kernel));
     attributes->preferredShmemCarveout = cudaSharedmemCarveoutDefault;
     return cudaSuccess;

@@ -1,4 +1,6 @@
-/* The backend imitates this device. It is everywhere the same, so that counts are too. */
+/* The backend imitates this device. It is everywhere the same, so that counts are too. SIMT_ARCH
+ * may ask for more devices, which differ in architecture and limits; memory and streams are common
+ * to all of them. */
 #pragma once
 
 #include <cstddef>
@@ -9,11 +11,28 @@ namespace simt
 
 constexpr unsigned warp_size = 32;
 constexpr unsigned max_block_threads = 1024;
-constexpr int multiprocessors = 8;
+constexpr int multiprocessors = 8;       /* of the first device, ... */
+constexpr int other_multiprocessors = 4; /* and of each other */
 constexpr int max_threads_per_multiprocessor = 2048;
 constexpr int max_blocks_per_multiprocessor = 32;
 constexpr size_t default_dynamic_shared = 48 << 10;
 constexpr size_t max_shared_per_block = 227 << 10; /* on any architecture */
+
+/* Each host thread has a current device. A number that SIMT_ARCH no longer lists means the first.
+ */
+int current_device();
+int architecture_of_device(); /* the current one: 75 for a T4 */
+int multiprocessors_of_device();
+
+/* While one of these lives, that device is the current one. */
+class OnDevice
+{
+    const int before;
+
+  public:
+    explicit OnDevice(int device);
+    ~OnDevice();
+};
 
 /* The architecture that SIMT_ARCH models has this much for blocks, in bytes. */
 struct SharedMemory {

@@ -69,17 +69,36 @@ static Number read_failing_launch(std::string *complaint)
                        "the number of a launch, counted from 1");
 }
 
+static Number read_failing_map(std::string *complaint)
+{
+    return read_number("SIMT_FAIL_MAP", 0, UINT64_MAX, 0, complaint,
+                       "the number of a tensor map, counted from 1");
+}
+
+/* Counts calls since `failing` was set, and returns whether this is the one to fail. A launch
+ * complains about a bad value. */
+static bool is_to_fail(Number failing, std::atomic<Number> *counted)
+{
+    if (failing == 0)
+        *counted = 0;
+    return failing != 0 && ++*counted == failing;
+}
+
+static std::atomic<Number> counted_maps;
+
 cudaError_t simt::fail_if_injected(const char *call)
 {
-    static std::atomic<Number> counted;                  /* since SIMT_FAIL_LAUNCH was set */
-    const Number failing = read_failing_launch(nullptr); /* the launch makes the complaint */
-    if (failing == 0)
-        counted = 0;
-    return failing == 0 || ++counted != failing
+    static std::atomic<Number> counted;
+    if (read_failing_map(nullptr) == 0)
+        counted_maps = 0;
+    const Number failing = read_failing_launch(nullptr);
+    return !is_to_fail(failing, &counted)
                ? cudaSuccess
                : refuse(cudaErrorLaunchOutOfResources,
                         "%s: SIMT_FAIL_LAUNCH makes launch %llu fail", call, failing);
 }
+
+bool simt::map_is_to_fail() { return is_to_fail(read_failing_map(nullptr), &counted_maps); }
 
 TraceOptions simt::read_trace(std::string *complaint)
 {
@@ -115,18 +134,23 @@ bool simt::is_ignored(const std::string &kind, const std::string &kernel)
     });
 }
 
-int simt::read_architecture(std::string *complaint)
+std::vector<int> simt::read_architectures(std::string *complaint)
 {
     static const int known[] = {70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121};
     const std::string text = setting("SIMT_ARCH");
-    for (int each : known)
-        if (text == std::to_string(each))
-            return each;
+    std::istringstream list(text);
+    std::vector<int> all;
+    for (std::string entry; std::getline(list, entry, ',');)
+        for (int each : known)
+            if (entry == std::to_string(each))
+                all.push_back(each);
+    if (!text.empty() && all.size() == size_t(1 + std::count(text.begin(), text.end(), ',')))
+        return all;
     if (!text.empty())
         complain(complaint, "SIMT_ARCH",
-                 "a compute capability without the dot or a letter, "
-                 "from 70 (Volta) to 121: 75, 80, 86, 89, 90, ...");
-    return 90;
+                 "a compute capability without the dot or a letter, from 70 (Volta) to 121: 75, "
+                 "80, 86, 89, 90, ..., or one for each of several devices, with commas between");
+    return {90};
 }
 
 Environment simt::read_environment(std::string *complaint)
@@ -135,8 +159,9 @@ Environment simt::read_environment(std::string *complaint)
     const Environment environment = {
         read_order(complaint), unsigned(read_number("SIMT_WORKERS", 1, 1024, workers, complaint)),
         read_trace(complaint)};
-    read_architecture(complaint);
+    read_architectures(complaint);
     read_failing_launch(complaint);
+    read_failing_map(complaint);
     for (const std::string &entry : read_ignored()) {
         const std::string kind = entry.substr(0, entry.find(':'));
         const bool known = kind == "race" || kind == "uninitialised";

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cuda_runtime_api.h>
 #include <string>
+#include <vector>
 
 namespace simt
 {
@@ -34,12 +35,16 @@ struct Environment {
  * the first such value. */
 Environment read_environment(std::string *complaint);
 Order read_order(std::string *complaint = nullptr);
-int read_architecture(std::string *complaint = nullptr); /* 75 for a T4; by default 90 */
+/* Returns the architectures that SIMT_ARCH lists, one for each device: 75 for a T4; 90 alone by
+ * default. */
+std::vector<int> read_architectures(std::string *complaint = nullptr);
 TraceOptions read_trace(std::string *complaint = nullptr);
 
 /* Counts a launch, or another call that prepares one. SIMT_FAIL_LAUNCH is the number of the launch
  * to refuse, counted from 1 since it was set. */
 cudaError_t fail_if_injected(const char *call);
+/* Does the same for tensor maps and SIMT_FAIL_MAP. */
+bool map_is_to_fail();
 
 /* Returns whether SIMT_IGNORE, a list like race:tile,uninitialised, names reports of a kind about a
  * kernel (with or without its template arguments). */

@@ -1,6 +1,7 @@
 /* This has cuTensorMapEncodeTiled, and how a program finds it. The rules are those of the CUDA
  * driver's documentation. */
 #include "instructions/tensor_map.h"
+#include "host/environment.h"
 #include "host/errors.h"
 #include <algorithm>
 #include <cstring>
@@ -27,6 +28,8 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
                                 CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
     static const unsigned char spans[] = {0, 32, 64, 128};
+    if (map_is_to_fail())
+        return no("SIMT_FAIL_MAP makes this one fail");
     if (!map || reinterpret_cast<uintptr_t>(map) % 64)
         return no("the map lies at %p; its address must be a multiple of 64",
                   static_cast<void *>(map));

@@ -23,7 +23,7 @@ static bool within(const dim3 &size, const dim3 &most)
 
 static unsigned long long resident_limit(const Launch &launch)
 {
-    return 1ull * multiprocessors *
+    return 1ull * unsigned(multiprocessors_of_device()) *
            unsigned(resident_blocks(launch.entry, launch.threads, launch.dynamic_shared));
 }
 
@@ -49,7 +49,7 @@ static cudaError_t check_launch(const Launch &launch)
                       "kernel %s: a block of %u x %u x %u = %u threads; a block has at most %u",
                       name, block.x, block.y, block.z, launch.threads, max_block_threads);
 
-    const int architecture = read_architecture(); /* the launch itself reports a bad value */
+    const int architecture = architecture_of_device(); /* the launch itself reports a bad value */
     if (!within(cluster, dim3(max_cluster_blocks, max_cluster_blocks, max_cluster_blocks)) ||
         launch.cluster_blocks > max_cluster_blocks)
         return refuse(
@@ -191,7 +191,10 @@ static bool put_off(const std::shared_ptr<Launch> &launch)
         launch->argument_bytes / sizeof(ArgumentBytes) + 1);
     memcpy(copied->data(), launch->arguments, launch->argument_bytes);
     launch->arguments = copied->data();
-    wait_on(launch->stream, launch->order.seed, [launch, copied] { return run_a_little(*launch); });
+    wait_on(launch->stream, launch->order.seed, [launch, copied, device = current_device()] {
+        const OnDevice on(device);
+        return run_a_little(*launch);
+    });
     return true;
 }
 

@@ -34,8 +34,10 @@ cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, 
                                                size_t dynamic_shared = 0, int block_limit = 0)
 {
     const void *entry = reinterpret_cast<const void *>(kernel);
-    int multiprocessors = 0, most = 0;
-    cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+    int device = 0, multiprocessors = 0, most = 0;
+    cudaGetDevice(&device);
+    cudaError_t error =
+        cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
     int largest = block_limit > 0 && block_limit < 1024 ? block_limit : 1024;
     *grid_size = *block_size = 0;
     for (int size = largest / 32 * 32; size >= 32 && error == cudaSuccess; size -= 32) {
