@@ -979,7 +979,6 @@ bool explain(const struct outputs *outputs, struct explanation *explanation)
 void explain_as_unstable(struct explanation *explanation)
 {
     explained(explanation, "order-dependent",
-              "a second run on the same inputs gave other values: the result depends on the order "
-              "of threads or blocks. Look for a missing barrier, and for elements that several "
-              "threads write");
+              "a second run on the same inputs gave other values. Look for a missing barrier, for "
+              "elements that several threads write, and for a sum that does not begin at 0");
 }

@@ -47,6 +47,9 @@ MISTAKES = {
          r"barrier .*(returned|never|not all)|uninitialised"),
         ("shared_tile", "a semicolon forgotten", None, "float sum = 0.0f;", "float sum = 0.0f", r"error: expected .*;"),
         ("column_tile", "other rows in the sum than in the store", None, "As[y + i * THREADS_DOWN][k]", "As[y * TM + i][k]", "rows of C have changed places"),
+        ("shared_tile", "a tile that is not shared", None, "__shared__ float As", "float As", "should be __shared__"),
+        ("shared_tile", "two tiles that are not shared", None, "__shared__ float As[T][T];\n    __shared__ float", "float As[T][T];\n    float", "should be __shared__"),
+        ("column_tile", "sums that do not begin at 0", None, "sum[TM] = {};", "sum[TM];", "does not begin at 0"),
         ("column_tile", "the store is not bounded", None, "if (row < M && col < N)", "if (row < M)", f"race on global memory|{BEYOND}"),
     ],
     "03": [
