@@ -978,7 +978,7 @@ bool explain(const struct outputs *outputs, struct explanation *explanation)
 
 void explain_as_unstable(struct explanation *explanation)
 {
-    explained(explanation, "order-dependent",
+    explained(explanation, "unstable",
               "a second run on the same inputs gave other values. Look for a missing barrier, for "
               "elements that several threads write, and for a sum that does not begin at 0");
 }
