@@ -93,7 +93,8 @@ struct description {
     size_t element_bytes;
     size_t shape[4]; /* outermost first; zeros follow the last */
 };
-/* Describes the `bytes` of device memory at `device` to traces, until they are freed. */
+/* Describes the `bytes` of device memory at `device` to traces and reports, until they are freed.
+ */
 void backend_describe(const void *device, size_t bytes, const struct description *about);
 
 /*

@@ -387,6 +387,35 @@ static bool explained(struct explanation *explanation, const char *name, const c
     return true;
 }
 
+/*
+ * Finds values that come from a thread's own memory before it had a value. The checked build fills
+ * that with bytes of 0xfe, as a float -1.69e38. No sum of products of the inputs comes near to it.
+ */
+static bool without_value(const struct view *view, struct explanation *explanation)
+{
+    const double filled = -1.6947387e38;
+    const bool products = view->mistakes && !view->mistakes->exponentials;
+    size_t found = 0, first = 0;
+    for (size_t i = 0; i < view->rows * view->cols; i++) {
+        if (view->state[i] != WRONG && view->state[i] != NOT_A_NUMBER)
+            continue;
+        const double is = out(view, i / view->cols, i % view->cols);
+        if (view->state[i] == WRONG && (fabs(is - filled) <= 0.01 * fabs(filled) ||
+                                        (products && fabs(is) > 1e30 * view->scale[i]))) {
+            if (found++ == 0)
+                first = i;
+        } else if (isfinite(is))
+            return false;
+    }
+    return found >= FEWEST &&
+           explained(explanation, "without-value",
+                     "%s[%zu][%zu] is %.3g: it was computed from a variable or an array of the "
+                     "thread that had no value yet. Look for a sum that does not begin at 0, and "
+                     "for an array that should be __shared__",
+                     view->tensor->name, first / view->cols, first % view->cols,
+                     out(view, first / view->cols, first % view->cols));
+}
+
 /* Says where the NaN of an element comes from: "" when arithmetic made it. */
 static bool not_a_number(const struct view *view, struct explanation *explanation)
 {
@@ -426,9 +455,37 @@ static bool zeros(const struct view *view, struct explanation *explanation)
         for (size_t col = 0; col < view->cols; col++)
             if (bad(view, row, col) && out(view, row, col) != 0.0)
                 return false;
-    return explained(explanation, "zeros",
-                     "every wrong element is 0: stored before the sum is there, or with everything "
-                     "kept out of the sum; e^x is 0 when x is below -104");
+    return explained(
+        explanation, "zeros",
+        "every wrong element is 0: stored before the sum is there, or with everything "
+        "kept out of the sum%s",
+        view->mistakes && view->mistakes->exponentials ? "; e^x is 0 when x is below -104" : "");
+}
+
+/* Finds outputs of whole numbers where the right ones are not whole. */
+static bool integers(const struct view *view, struct explanation *explanation)
+{
+    enum { SEEN = 4, NEEDED = 8 };
+    double seen[SEEN] = {0.0};
+    size_t different = 0, found = 0;
+    for (size_t i = 0; i < view->rows * view->cols; i++) {
+        if (view->state[i] == UNCHECKED)
+            continue;
+        const double is = out(view, i / view->cols, i % view->cols), value = view->value[i];
+        if (is != rint(is) || fabs(is) >= 1e6)
+            return false;
+        size_t s = 0;
+        while (s < different && seen[s] != is)
+            s++;
+        if (s == different && different < SEEN)
+            seen[different++] = is;
+        found += view->state[i] == WRONG && fabs(value - rint(value)) > 1e-3;
+    }
+    return different > 2 && found >= NEEDED &&
+           explained(explanation, "integers",
+                     "every element of %s is a whole number: a sum, or a part of it, is kept in an "
+                     "int instead of a float",
+                     view->tensor->name);
 }
 
 /* Finds a matrix (each head's) that was written as if it had as many columns as it has rows. */
@@ -735,6 +792,81 @@ static bool factor(const struct view *view, struct explanation *explanation)
                      first, second);
 }
 
+/* Finds outputs of which only the columns of lane 0 are right, where a lane has every 32nd column,
+ * or every 32nd group of 2 or 4. */
+static bool lane_0(const struct view *view, struct explanation *explanation)
+{
+    enum { LANES = 32 };
+    if (!view->whole || !view->mistakes || !view->mistakes->exponentials || view->unwritten > 0)
+        return false;
+    for (size_t width = 1; width <= 4; width *= 2) {
+        size_t others = 0, wrong = 0, of_lane_0 = 0;
+        for (size_t row = 0; row < view->rows; row++)
+            for (size_t col = 0; view->bad_row[row] && col < view->cols; col++) {
+                const bool first = col / width % LANES == 0, is_bad = bad(view, row, col);
+                if (first && is_bad)
+                    of_lane_0++;
+                others += !first;
+                wrong += !first && is_bad;
+            }
+        /* By chance, another lane's element may be right. */
+        if (of_lane_0 == 0 && view->cols > 4 * width && view->bad_rows >= FEWEST &&
+            wrong * 20 >= others * 19)
+            return explained(
+                explanation, "lane-0",
+                "only the columns of lane 0 are right: after __shfl_down_sync() lane 0 "
+                "alone has the whole sum or maximum. The other lanes need it as well, "
+                "by __shfl_sync() from lane 0, or use __shfl_xor_sync()");
+    }
+    return false;
+}
+
+/* Returns T when exactly the members that are no multiples of T are set, for the smallest T that is
+ * a tile's side; 0 when there is none. A set without its first member alone fits any tile. */
+static size_t all_but_multiples(const bool *member, size_t count)
+{
+    for (size_t T = 4; T <= 64; T *= 2) {
+        size_t i = 0;
+        while (i < count && member[i] == (i % T != 0))
+            i++;
+        if (i == count && count >= T)
+            return T;
+    }
+    return 0;
+}
+
+/* Finds outputs of which only the first row (or column) of each tile is written. */
+static bool first_of_each_tile(const struct view *view, struct explanation *explanation)
+{
+    const size_t length = head_rows(view);
+    bool *of_row = calloc(length + 1, sizeof *of_row);
+    size_t rows = 0, cols = 0;
+    if (of_row && view->whole && view->unwritten == view->wrong) {
+        for (size_t row = 0; row < view->rows; row++)
+            of_row[row % length] |= view->bad_row[row];
+        if (view->wrong == view->bad_rows * view->cols)
+            rows = all_but_multiples(of_row, length);
+        if (view->wrong == view->bad_cols * view->rows && view->cols > 1)
+            cols = all_but_multiples(view->bad_col, view->cols);
+    }
+    free(of_row);
+    const size_t T = rows > 0 ? rows : cols, all = rows > 0 ? length : view->cols;
+    const char *what = rows > 0 ? "row" : "column";
+    char which[64];
+    if (all > T)
+        snprintf(which, sizeof which, "every %zuth %s, from 0, is", T, what);
+    else
+        snprintf(which, sizeof which, "%s 0%s is", what,
+                 view->rows > length ? " of each head" : "");
+    return T > 0 &&
+           explained(
+               explanation, "one-dimension",
+               "only %s written, as if threadIdx.y were always 0: it is when the block's size "
+               "is one number. Launch with dim3(width, height), or compute both indices from "
+               "threadIdx.x",
+               which);
+}
+
 /* Returns where the partial last tile begins, for the widest tile whose partial one holds the whole
  * set; 0 when there is none. */
 static size_t rest(const bool *member, size_t count)
@@ -809,12 +941,14 @@ static void find(const struct view *view, struct explanation *explanation)
     double *value = malloc((view->cols + 1) * sizeof *value);
     const bool known = view->mistakes && view->index == view->outputs->input_count;
     const bool numbers = view->nan == 0 && view->unwritten < view->wrong;
-    if (!value || not_a_number(view, explanation) || (numbers && zeros(view, explanation)) ||
+    if (!value || without_value(view, explanation) || not_a_number(view, explanation) ||
+        (numbers && (zeros(view, explanation) || integers(view, explanation))) ||
         (numbers && (transposed(view, explanation) || shifted(view, explanation) ||
                      swapped(view, explanation))) ||
         (numbers && known &&
          (known_mistake(view, explanation, value) || partial_sum(view, explanation, value))) ||
-        (numbers && factor(view, explanation)) || ragged(view, explanation) ||
+        (numbers && (factor(view, explanation) || lane_0(view, explanation))) ||
+        first_of_each_tile(view, explanation) || ragged(view, explanation) ||
         first_head(view, explanation)) {
         free(value);
         return;
@@ -844,8 +978,7 @@ bool explain(const struct outputs *outputs, struct explanation *explanation)
 
 void explain_as_unstable(struct explanation *explanation)
 {
-    explained(explanation, "order-dependent",
-              "a second run on the same inputs gave other values: the result depends on the order "
-              "of threads or blocks. Look for a missing barrier, and for elements that several "
-              "threads write");
+    explained(explanation, "unstable",
+              "a second run on the same inputs gave other values. Look for a missing barrier, for "
+              "elements that several threads write, and for a sum that does not begin at 0");
 }

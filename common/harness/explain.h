@@ -52,6 +52,10 @@ struct mistakes {
     const char *term;
     /* Writes the row computed from the terms begin .. end - 1 alone. */
     void (*partial)(const struct mistaken_row *r, size_t begin, size_t end);
+    /* The elements are made of exponentials, and the threads that share a row share its sum and its
+     * maximum. Otherwise they are sums of products of the inputs, and never much larger than their
+     * scale. */
+    bool exponentials;
 };
 
 /* Explains the first output that has a wrong element. Returns false and an empty explanation when

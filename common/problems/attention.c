@@ -733,6 +733,9 @@ struct attending {
     size_t tile;               /* it raises the maximum only every `tile` keys */
     bool keeps_l, keeps_O;     /* it does not rescale l or O when the maximum grows */
     bool undivided, unweighed; /* it omits the division; it uses scores as probabilities */
+    /* It keeps the mean of the values, and divides by the l of each tile: what the tile adds to O,
+     * or all of O. */
+    bool divides_new, divides_all;
     double weight[MAX_HEAD_DIM];
 };
 
@@ -749,7 +752,7 @@ static bool attend(struct attending *a, const struct mistaken_row *r)
 {
     struct query *query = &a->query;
     const size_t d = (size_t)a->call.head_dim;
-    double key[MAX_HEAD_DIM], score[MAX_MISTAKEN_TILE];
+    double key[MAX_HEAD_DIM], score[MAX_MISTAKEN_TILE], before[MAX_HEAD_DIM] = {0.0};
     if (a->padding > 0.0) {
         query->m = 0.0;
         query->l = a->padding;
@@ -763,10 +766,16 @@ static bool attend(struct attending *a, const struct mistaken_row *r)
         }
         if (m > query->m)
             raise_maximum(query, d, m, !a->keeps_l, !a->keeps_O);
+        for (size_t c = 0; c < d && a->divides_new; c++) {
+            before[c] = query->O[c];
+            query->O[c] = 0.0;
+        }
         for (size_t j = first; j < end; j++) {
             tensor_elements(key, a->V, a->call.type, (query->first_key + j) * d, d);
             weigh(query, d, a->unweighed ? score[j - first] : exp(score[j - first] - m), key);
         }
+        for (size_t c = 0; c < d && (a->divides_new || a->divides_all); c++)
+            query->O[c] = query->O[c] / query->l + before[c];
     }
     for (size_t c = 0; c < d && !a->undivided; c++)
         query->O[c] = query->l > 0.0 ? query->O[c] / query->l : 0.0;
@@ -838,6 +847,8 @@ ATTENDING(keys_as_values, true, a.V = r->host[1])
 ATTENDING(sum_not_rescaled, true, (a.tile = r->tile, a.keeps_l = true))
 ATTENDING(output_not_rescaled, true, (a.tile = r->tile, a.keeps_O = true))
 ATTENDING(nothing_rescaled, true, (a.tile = r->tile, a.keeps_l = a.keeps_O = true))
+ATTENDING(mean_as_sum, true, (a.tile = r->tile, a.undivided = a.divides_new = true))
+ATTENDING(sum_divided_often, true, (a.tile = r->tile, a.undivided = a.divides_all = true))
 
 /* These rows of a table are the same mistake with tiles of different sizes. */
 #define TILES(name, says, compute)                                                                 \
@@ -850,6 +861,14 @@ ATTENDING(nothing_rescaled, true, (a.tile = r->tile, a.keeps_l = a.keeps_O = tru
     {name, what " is not multiplied by e^(m_old - m_new) when the maximum grows", compute, 1},     \
         TILES(name, what " is not multiplied by e^(m_old - m_new) when the maximum grows",         \
               compute)
+
+static const char mean_rescaled[] =
+    "O is divided by l at each tile but rescaled by e^(m_old - m_new) alone: a mean so far needs "
+    "the factor l_old / l_new as well, and only a sum that is divided once, at the end, does not";
+
+static const char divided_often[] =
+    "the output so far is divided by l at every tile: divide once, after the last, or multiply "
+    "it by l_old first";
 
 static const char not_masked[] =
     "keys past the end count, with a score of 0: the empty places of the last tile of keys must "
@@ -886,11 +905,15 @@ static const struct mistake mistake_list[] = {
     NOT_RESCALED("sum-not-rescaled", "the sum so far, l,", sum_not_rescaled),
     NOT_RESCALED("output-not-rescaled", "the output so far", output_not_rescaled),
     NOT_RESCALED("not-rescaled", "what was summed so far, l and O,", nothing_rescaled),
+    {"mean-rescaled", mean_rescaled, mean_as_sum, 1},
+    TILES("mean-rescaled", mean_rescaled, mean_as_sum),
+    {"divided-often", divided_often, sum_divided_often, 1},
+    TILES("divided-often", divided_often, sum_divided_often),
     {0},
 };
 
 static const struct mistakes mistakes = {
-    .list = mistake_list, .terms = terms, .term = "keys", .partial = partial};
+    .list = mistake_list, .terms = terms, .term = "keys", .partial = partial, .exponentials = true};
 
 const struct problem attention_problem = {
     .name = "attention",

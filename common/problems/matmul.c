@@ -253,8 +253,10 @@ static bool strided(const struct mistaken_row *r, struct strides at)
     return true;
 }
 
-/* Defines a kernel whose strides, `at`, differ from the right ones. */
-#define STRIDED(name, change)                                                                      \
+enum { LARGEST_TILE = 32 };
+
+/* Defines a kernel whose strides, `at`, differ from the right ones, where that is possible. */
+#define STRIDED(name, possible, change)                                                            \
     static bool name(const struct mistaken_row *r)                                                 \
     {                                                                                              \
         const size_t M = (size_t)r->sizes[MATMUL_M], N = (size_t)r->sizes[MATMUL_N],               \
@@ -262,15 +264,71 @@ static bool strided(const struct mistaken_row *r, struct strides at)
         struct strides at = strides_of(r->sizes);                                                  \
         (void)M, (void)N, (void)K;                                                                 \
         change;                                                                                    \
-        return strided(r, at);                                                                     \
+        return (possible) && strided(r, at);                                                       \
     }
-STRIDED(A_transposed, (at.a_row = 1, at.a_k = M))
-STRIDED(B_transposed, (at.b_k = 1, at.b_col = K))
-STRIDED(both_transposed, (at.a_row = 1, at.a_k = M, at.b_k = 1, at.b_col = K))
-STRIDED(A_strided_by_N, at.a_row = N)
-STRIDED(B_strided_by_K, at.b_k = K)
+/* Where a square matrix fits into a tile, its values do not say which of the two is read
+ * transposed. */
+STRIDED(A_or_tile_transposed, M == K && K <= LARGEST_TILE, (at.a_row = 1, at.a_k = M))
+STRIDED(B_or_tile_transposed, N == K && K <= LARGEST_TILE, (at.b_k = 1, at.b_col = K))
+STRIDED(A_transposed, true, (at.a_row = 1, at.a_k = M))
+STRIDED(B_transposed, true, (at.b_k = 1, at.b_col = K))
+STRIDED(both_transposed, true, (at.a_row = 1, at.a_k = M, at.b_k = 1, at.b_col = K))
+STRIDED(A_strided_by_N, true, at.a_row = N)
+STRIDED(B_strided_by_K, true, at.b_k = K)
+
+/*
+ * Defines a kernel with tiles of T x T that does not multiply A[row][k_A] by B[k_B][col] where both
+ * k are equal: `change` moves these places, or drops the product. The element of C is in row y and
+ * column x of its tile.
+ */
+#define TILED(name, change)                                                                        \
+    static bool name(const struct mistaken_row *r)                                                 \
+    {                                                                                              \
+        const size_t M = (size_t)r->sizes[MATMUL_M], N = (size_t)r->sizes[MATMUL_N],               \
+                     K = (size_t)r->sizes[MATMUL_K], T = r->tile, y = r->row % T;                  \
+        const float *A = r->host[0], *B = r->host[1];                                              \
+        for (size_t col = 0; col < N; col++) {                                                     \
+            r->value[col] = 0.0;                                                                   \
+            for (size_t k = 0; k < K; k++) {                                                       \
+                const size_t x = col % T, k0 = k / T * T;                                          \
+                size_t row_A = r->row, k_A = k, k_B = k, col_B = col;                              \
+                bool counts = true;                                                                \
+                (void)x, (void)y, (void)k0;                                                        \
+                change;                                                                            \
+                if (counts && row_A < M && k_A < K && k_B < K && col_B < N)                        \
+                    r->value[col] += (double)A[row_A * K + k_A] * B[k_B * N + col_B];              \
+            }                                                                                      \
+        }                                                                                          \
+        return true;                                                                               \
+    }
+TILED(first_tile_of_A, k_A = k - k0)
+TILED(first_tile_of_B, k_B = k - k0)
+TILED(tile_of_A_transposed, (row_A = r->row - y + k - k0, k_A = k0 + y))
+TILED(tile_of_B_transposed, (k_B = k0 + x, col_B = col - x + k - k0))
+TILED(A_of_one_thread, counts = k - k0 == x)
+TILED(B_of_one_thread, counts = k - k0 == y)
+TILED(tiles_of_one_thread, counts = k - k0 == x && x == y)
+
+/* These rows of a table are the same mistake with tiles of different sizes. */
+#define TILES(name, says, compute)                                                                 \
+    {name, says, compute, 8}, {name, says, compute, 16},                                           \
+    {                                                                                              \
+        name, says, compute, 32                                                                    \
+    }
+
+static const char not_shared[] =
+    "each thread sees of a tile only the element that it stored itself: is the tile declared as "
+    "__shared__? Otherwise every thread has an array of its own";
 
 static const struct mistake mistake_list[] = {
+    {"B-transposed",
+     "B, or a tile of it, is read as if it were transposed: element (k, col) is B[k * N + col], "
+     "not B[col * K + k]",
+     B_or_tile_transposed, 0},
+    {"A-transposed",
+     "A, or a tile of it, is read as if it were transposed: element (row, k) is A[row * K + k], "
+     "not A[k * M + row]",
+     A_or_tile_transposed, 0},
     {"B-transposed",
      "B is read as if it were transposed: element (k, col) is B[k * N + col], not B[col * K + k]",
      B_transposed, 0},
@@ -285,6 +343,25 @@ static const struct mistake mistake_list[] = {
      A_strided_by_N, 0},
     {"B-stride", "rows of B are taken to be K elements long; they have N: B[k * N + col]",
      B_strided_by_K, 0},
+    TILES("A-first-tile",
+          "the first tile of A is used in place of every tile: the tile's beginning, k0, is "
+          "missing in A's index",
+          first_tile_of_A),
+    TILES("B-first-tile",
+          "the first tile of B is used in place of every tile: the tile's beginning, k0, is "
+          "missing in B's index",
+          first_tile_of_B),
+    TILES("B-tile-transposed",
+          "each tile of B is read as if it were transposed: the indices of the tile in shared "
+          "memory are exchanged where it is stored or where it is read",
+          tile_of_B_transposed),
+    TILES("A-tile-transposed",
+          "each tile of A is read as if it were transposed: the indices of the tile in shared "
+          "memory are exchanged where it is stored or where it is read",
+          tile_of_A_transposed),
+    TILES("not-shared", not_shared, A_of_one_thread),
+    TILES("not-shared", not_shared, B_of_one_thread),
+    TILES("not-shared", not_shared, tiles_of_one_thread),
     {0},
 };
 

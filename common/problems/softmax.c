@@ -370,8 +370,11 @@ static const struct mistake mistake_list[] = {
     {0},
 };
 
-static const struct mistakes mistakes = {
-    .list = mistake_list, .terms = terms, .term = "columns", .partial = partial};
+static const struct mistakes mistakes = {.list = mistake_list,
+                                         .terms = terms,
+                                         .term = "columns",
+                                         .partial = partial,
+                                         .exponentials = true};
 
 const struct problem softmax_problem = {
     .name = "softmax",

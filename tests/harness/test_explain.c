@@ -39,6 +39,14 @@ static void put(void *device, const float *host, size_t count)
               cudaSuccess);
 }
 
+/* The checked build's kernels find this in their own memory, where they have stored nothing. */
+static float no_value(void)
+{
+    float value;
+    memset(&value, 0xfe, sizeof value);
+    return value;
+}
+
 static struct explanation explanation_of(const struct problem *problem, const struct kernel *kernel,
                                          const long long *sizes, enum input_kind inputs,
                                          const char *mistake)
@@ -77,12 +85,37 @@ static float element(const float *A, const float *B, const float *C, int row, in
         end = K / 16 * 16;
     if (now("adds to what is there"))
         sum = C[row * N + col];
+    else if (now("sum that begins with nothing"))
+        sum = no_value();
+    enum { T = 8 }; /* tiles are T x T */
     for (int k = begin; k < end; k++) {
-        const float a = now("A transposed") ? A[k * M + row] : A[row * K + k];
-        const float b = now("B transposed") ? B[col * K + k]
-                        : now("B by K")     ? B[k * K + col]
-                                            : B[k * N + col];
-        sum += (double)a * b;
+        const int x = col % T, y = row % T, in_tile = k % T;
+        float a = now("A transposed") ? A[k * M + row] : A[row * K + k];
+        float b = now("B transposed") ? B[col * K + k]
+                  : now("B by K")     ? B[k * K + col]
+                                      : B[k * N + col];
+        if (now("A without k0"))
+            a = A[row * K + in_tile];
+        else if (now("B without k0"))
+            b = B[in_tile * N + col];
+        else if (now("tile of B transposed")) /* past the edge it has zeros */
+            b = k - in_tile + x < K && col - x + in_tile < N
+                    ? B[(k - in_tile + x) * N + col - x + in_tile]
+                    : 0.0f;
+        else if (now("tile of A transposed"))
+            a = row - y + in_tile < M && k - in_tile + y < K
+                    ? A[(row - y + in_tile) * K + k - in_tile + y]
+                    : 0.0f;
+        if (in_tile != x && now("As of zeros, not shared"))
+            a = 0.0f;
+        else if (in_tile != x && now("As not shared"))
+            a = no_value();
+        if (in_tile != y && now("Bs of zeros, not shared"))
+            b = 0.0f;
+        if (now("int sum"))
+            sum = (int)(sum + (double)a * b);
+        else
+            sum = now("As not shared") ? (float)sum + a * b : sum + (double)a * b;
     }
     if (now("twice"))
         sum *= 2.0;
@@ -115,7 +148,9 @@ static cudaError_t mistaken_matmul(const float *A, const float *B, float *C, int
                 x = (col + N - 1) % N;
             else if (now("a row earlier"))
                 r = (row + 1) % M;
-            if ((now("edge not written") && row >= M / 16 * 16) || r >= M || x >= N)
+            if ((now("edge not written") && row >= M / 16 * 16) || r >= M || x >= N ||
+                (now("threadIdx.y is 0") && row % 16 != 0) ||
+                (now("threadIdx.y is 0, down") && col % 8 != 0))
                 continue;
             c[to] = element(a, b, before, r, x, M, N, K);
             if (now("zeros"))
@@ -164,7 +199,18 @@ TEST(matmul, each_mistake_has_its_name)
     expect_matmul("edge not written", "ragged", "the first 32 rows fill whole tiles");
     expect_matmul("edge columns wrong", "ragged", "the first 16 columns fill whole tiles");
     expect_matmul("infinity less infinity", "not-a-number", "arithmetic made the NaN");
-    expect_matmul("other values each time", "order-dependent", "second run");
+    expect_matmul("other values each time", "unstable", "does not begin at 0");
+    expect_matmul("int sum", "integers", "kept in an int");
+    expect_matmul("A without k0", "A-first-tile", "k0, is missing in A's index");
+    expect_matmul("B without k0", "B-first-tile", "k0, is missing in B's index");
+    expect_matmul("tile of B transposed", "B-tile-transposed", "each tile of B");
+    expect_matmul("tile of A transposed", "A-tile-transposed", "each tile of A");
+    expect_matmul("As of zeros, not shared", "not-shared", "is the tile declared as __shared__?");
+    expect_matmul("Bs of zeros, not shared", "not-shared", "is the tile declared as __shared__?");
+    expect_matmul("As not shared", "without-value", "should be __shared__");
+    expect_matmul("sum that begins with nothing", "without-value", "does not begin at 0");
+    expect_matmul("threadIdx.y is 0", "one-dimension", "only every 16th row, from 0, is written");
+    expect_matmul("threadIdx.y is 0, down", "one-dimension", "only every 8th column");
     expect_matmul("one element", "", "");
     expect_matmul("noise", "", "");
 }
@@ -174,6 +220,38 @@ TEST(matmul, poison_that_is_read_has_a_name)
 {
     expect_matmul("adds to what is there", "poison-read",
                   "C[0][0] was computed from C as it was before the kernel wrote it");
+}
+
+static struct explanation matmul_explanation(const long long *sizes, const char *mistake)
+{
+    return explanation_of(&matmul_problem, &matmul_kernel.about, sizes, INPUTS_NORMAL, mistake);
+}
+
+/* In a matrix of one tile, nothing shows which of the two is read transposed. */
+TEST(matmul, a_tile_is_not_the_matrix)
+{
+    const char *const either = "B, or a tile of it, is read as if it were transposed";
+    struct explanation e = matmul_explanation(MATMUL_SIZES(8, 8, 8), "tile of B transposed");
+    cr_expect(strstr(e.why, either) != NULL, "%s", e.why);
+    e = matmul_explanation(MATMUL_SIZES(8, 8, 8), "B transposed");
+    cr_expect(strstr(e.why, either) != NULL, "%s", e.why);
+    e = matmul_explanation(MATMUL_SIZES(40, 40, 40), "B transposed");
+    cr_expect(strstr(e.why, "B is read as if") == e.why, "%s", e.why);
+    e = matmul_explanation(MATMUL_SIZES(40, 40, 40), "tile of B transposed");
+    cr_expect(strcmp(e.name, "B-tile-transposed") == 0, "%s: %s", e.name, e.why);
+}
+
+/* A product has no exponentials, whose underflow would make zeros. */
+TEST(matmul, zeros_are_not_exponentials)
+{
+    const struct explanation e = matmul_explanation(MATMUL_SIZES(36, 22, 20), "zeros");
+    cr_expect(strstr(e.why, "e^x") == NULL, "%s", e.why);
+}
+
+TEST(matmul, one_tile_of_which_one_row_is_written)
+{
+    const struct explanation e = matmul_explanation(MATMUL_SIZES(16, 16, 16), "threadIdx.y is 0");
+    cr_expect(strstr(e.why, "only row 0 is written") != NULL, "%s: %s", e.name, e.why);
 }
 
 TEST(matmul, place_and_map)
@@ -214,6 +292,12 @@ static cudaError_t mistaken_softmax(const float *input, float *output, int rows,
         }
         if (now("sum not rescaled"))
             l = running;
+        float partial[32] = {0.0f}; /* of each lane */
+        for (int col = 0; col < cols; col++)
+            partial[col % 32] += expf(x[row * cols + col] - (float)m);
+        for (int distance = 16; distance > 0; distance /= 2) /* __shfl_down_sync() */
+            for (int lane = 0; lane < 32; lane++)
+                partial[lane] += lane + distance < 32 ? partial[lane + distance] : partial[lane];
         for (int col = 0; col < cols; col++) {
             double e = exp(x[row * cols + col] - m);
             if (now("base 2"))
@@ -232,6 +316,8 @@ static cudaError_t mistaken_softmax(const float *input, float *output, int rows,
                 for (int r = 0; r < rows; r++)
                     l += exp(x[r * cols + col] - m);
             }
+            if (now("shuffled down"))
+                l = partial[col % 32];
             y[row * cols + col] = (float)(now("not divided") ? e
                                           : now("logarithm") ? log(e / l)
                                                              : e / l);
@@ -261,6 +347,7 @@ TEST(softmax, each_mistake_has_its_name)
     expect_softmax("logarithm", "logarithm", "the exponential is missing");
     expect_softmax("sum not rescaled", "row-factor", "not rescaled when the maximum grows");
     expect_softmax("without the last tile", "last-tile", "the last 5 of 45 columns");
+    expect_softmax("shuffled down", "lane-0", "only the columns of lane 0 are right");
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -298,24 +385,27 @@ static void attend(const struct attention *call, const float *Q, const float *K,
     /* Exponentials are relative to the maximum so far in kernels that do not rescale; otherwise to
      * 0. */
     const bool online = now("l stays") || now("O stays") || now("l and O stay");
-    double m = online ? -INFINITY : 0.0;
+    const bool mean = now("mean rescaled as a sum") || now("divided at each key");
+    double m = online || mean ? -INFINITY : 0.0;
     for (int j = 0; j < keys; j++) {
         double score = 0.0;
         for (int c = 0; c < d; c++)
             score += (double)Q[row * d + c] * K[(kv_head * seq_kv + j) * d + c];
         score *= scale;
-        const double top = online ? fmax(m, score) : 0.0, old = exp(m - top);
+        const double top = online || mean ? fmax(m, score) : 0.0, old = exp(m - top);
         const double p = now("no softmax") ? score : exp(score - top);
         l = l * (now("l stays") || now("l and O stay") ? 1.0 : old) + p;
         for (int c = 0; c < d; c++) {
             const float v = (now("K for V") ? K : V)[(kv_head * seq_kv + j) * d + c];
-            sum[c] = sum[c] * (now("O stays") || now("l and O stay") ? 1.0 : old) + p * v;
+            sum[c] = sum[c] * (now("O stays") || now("l and O stay") ? 1.0 : old) +
+                     (now("mean rescaled as a sum") ? p / l : p) * v;
+            sum[c] /= now("divided at each key") ? l : 1.0;
         }
         m = top;
     }
     if (now("keys not masked"))
         l += 32 - seq_kv % 32;
-    const bool undivided = now("no softmax") || now("not divided");
+    const bool undivided = now("no softmax") || now("not divided") || mean;
     for (int c = 0; c < d; c++)
         O[row * d + c] = (float)(undivided ? sum[c] : l > 0.0 ? sum[c] / l : 0.0);
     if (now("not divided")) /* their exponentials are relative to 0 */
@@ -379,6 +469,8 @@ TEST(attention, each_mistake_has_its_name)
     expect_attention(false, "l stays", "sum-not-rescaled", "the sum so far");
     expect_attention(false, "O stays", "output-not-rescaled", "the output so far");
     expect_attention(false, "l and O stay", "not-rescaled", "l and O");
+    expect_attention(false, "mean rescaled as a sum", "mean-rescaled", "l_old / l_new");
+    expect_attention(false, "divided at each key", "divided-often", "divide once, after the last");
     expect_attention(false, "last keys missing", "last-tile", "the last 6 of 22 keys");
     expect_attention(false, "one head", "first-head", "only the first head is right");
     expect_attention(false, "one sequence", "first-batch", "only the first sequence");

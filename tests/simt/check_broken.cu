@@ -4,6 +4,7 @@
  */
 #include "check_kernels.h"
 #include <ptx.cuh>
+#include "device/backend.h"
 #include "device/clusters.cuh"
 
 #include <cuda/barrier>
@@ -29,6 +30,42 @@ __global__ void load_past_end(int *data)
 }
 
 BROKEN(load_past_end, load_past_end<<<1, 2>>>(data))
+
+/* No parameter's name says which array this is, but the program has said it. */
+struct arrays {
+    const int *scores, *values;
+};
+
+__global__ void load_past_described(struct arrays in, int *data)
+{
+    data[0] = in.values[64] + in.scores[0]; /* MARK load_past_described */
+}
+
+CHECK_PROGRAM(broken_programs, past_described)
+{
+    struct description about = {"V", "int", sizeof(int), {8, 8}};
+    int *values;
+    cudaMalloc(&values, 64 * sizeof *values);
+    backend_describe(values, 64 * sizeof *values, &about);
+    load_past_described<<<1, 1>>>(arrays{data, values}, data);
+    return finished();
+}
+
+__global__ void store_into_described(struct arrays in, int *data)
+{
+    const_cast<int *>(in.values)[3] = threadIdx.x; /* MARK store_into_described */
+    data[0] = 1;
+}
+
+CHECK_PROGRAM(broken_programs, race_on_described)
+{
+    struct description about = {"V", "int", sizeof(int), {8, 8}};
+    int *values;
+    cudaMalloc(&values, 64 * sizeof *values);
+    backend_describe(values, 64 * sizeof *values, &about);
+    store_into_described<<<1, 2>>>(arrays{data, values}, data);
+    return finished();
+}
 
 __global__ void store_before_start(int *data)
 {

@@ -352,6 +352,8 @@ static void expect_report(const char *name, cudaError_t expected, const char *co
 
 ADDRESS_TEST(load_past_end, "reads 4 bytes", "@load_past_end", "just past the end", "262144 bytes",
              "the kernel's data", "kernel load_past_end, block (0,0,0), thread (1,0,0)")
+ADDRESS_TEST(past_described, "@load_past_described", "just past the end of V (256 bytes)")
+REPORT_TEST(race_on_described, "race on global memory (element 3 of V)", "@store_into_described")
 ADDRESS_TEST(store_before_start, "writes 4 bytes", "@store_before_start",
              "4 bytes before the start")
 ADDRESS_TEST(wild_address, "out of bounds", "bytes past the end")

@@ -200,7 +200,7 @@ def test_notebook(top):
     os.environ["BACKEND"] = "cpu"
     said = run_cells(ROOT / "docs/colab.ipynb")
     os.chdir(ROOT)
-    for words in ("still the stub", "B is read as if it were transposed", "0 of 2  <- here", "coalesced    pass"):
+    for words in ("still the stub", "B, or a tile of it, is read as if", "0 of 2  <- here", "coalesced    pass"):
         expect(words in said, f"the notebook says '{words}'", said)
 
 

@@ -573,6 +573,15 @@ struct Segment {
 const std::vector<Segment> &segments();
 bool in_read_only_data(uintptr_t address);
 
+/* ---- names of arrays ---- */
+
+/* An argument is a device pointer that the kernel was given. */
+struct Argument {
+    uintptr_t pointer;
+    std::string name;     /* "Q", or "argument 2"; empty where it would be a guess */
+    size_t element_bytes; /* or 0 */
+};
+
 /* ---- trace.cpp: what is counted, event by event, in a file ---- */
 
 void trace_launch_begin(LaunchState *launch);
@@ -581,6 +590,9 @@ void trace_block_begin(BlockState *block);
 void trace_block_end(BlockState *block);
 void trace_report(const char *text);
 void trace_describe(const void *begin, size_t bytes, const struct description &about);
+/* Copies what is known of the array in the region that an address lies in, or comes next to.
+ * Returns false where backend_describe() has described none. */
+bool find_described(const Region *region, uintptr_t address, Argument *array);
 void trace_forget(const Region *region); /* it is freed, or no longer registered */
 /* Everything from here on is only for blocks that are traced. Begins a new moment of the block's
  * clock, for `warp` or null. */
@@ -597,13 +609,6 @@ void trace_meeting(const WarpState *warp, const Meeting &meeting, Site site);
 void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where);
 
 /* ---- report.cpp: the sentences ---- */
-
-/* An argument is a device pointer that the kernel was given. */
-struct Argument {
-    uintptr_t pointer;
-    std::string name;     /* "Q", or "argument 2"; empty where it would be a guess */
-    size_t element_bytes; /* or 0 */
-};
 
 /* Returns the device pointers among the launch's arguments, in the order of the kernel's
  * parameters. */

@@ -154,13 +154,26 @@ std::vector<Argument> pointer_arguments(const LaunchState *launch)
     return pointers;
 }
 
-/* Returns "Q" when that pointer of the launch leads into the allocation; "" when none does. */
+/* Returns "Q" when the kernel's parameter of this name leads into the allocation, or "argument 2"
+ * where parameters have no names; "" when none does. */
 static std::string argument_name(const LaunchState *launch, const Allocation &allocation)
 {
     for (const Argument &argument : pointer_arguments(launch))
         if (!argument.name.empty() && find_allocation(memory_at(argument.pointer)) == &allocation)
             return argument.name;
     return "";
+}
+
+/* Returns what the kernel's source calls an array in the allocation, at an address or next to it;
+ * otherwise what the program calls it; "" when it has no name. */
+static std::string array_name(const LaunchState *launch, const Allocation &allocation,
+                              uintptr_t address)
+{
+    const std::string argument = argument_name(launch, allocation);
+    const bool in_source = !argument.empty() && argument.find(' ') == std::string::npos;
+    Argument array;
+    return !in_source && find_described(allocation.checked, address, &array) ? array.name
+                                                                             : argument;
 }
 
 static uintptr_t distance_to(const Allocation &allocation, uintptr_t address)
@@ -193,18 +206,19 @@ static std::string allocation_name(const LaunchState *launch, const Allocation &
                   argument.empty() ? "" : ", the kernel's ", argument.c_str());
 }
 
-/* A buffer with guard zones is named for what lies between them: the kernel's own Q, if that has a
- * name. */
-static std::string buffer_name(const LaunchState *launch, const Allocation &allocation)
+/* A buffer with guard zones is named for what lies between them, Q, if that has a name. So is one
+ * that only the program has named. */
+static std::string buffer_name(const LaunchState *launch, const Allocation &allocation,
+                               uintptr_t address)
 {
     const Region *region = allocation.checked;
     const std::string name = allocation_name(launch, allocation);
-    if (region->fences.empty())
+    const std::string array = array_name(launch, allocation, address);
+    if (region->fences.empty() && array == argument_name(launch, allocation))
         return name;
     const std::string bytes = plural(region->open.end - region->open.begin, "byte");
-    const std::string argument = argument_name(launch, allocation);
-    return argument.empty() ? "the " + bytes + " between the guard zones of " + name
-                            : argument + " (" + bytes + ")";
+    return array.empty() ? "the " + bytes + " between the guard zones of " + name
+                         : array + " (" + bytes + ")";
 }
 
 /* Says where in global memory an address lies that a kernel may touch. It counts from where the
@@ -220,11 +234,15 @@ static std::string global_name(const LaunchState *launch, uintptr_t address)
         if (find_region(each.pointer) == region && each.pointer <= address &&
             (!argument || each.pointer > argument->pointer))
             argument = &each;
+    Argument described;
+    if ((!argument || !argument->element_bytes) && find_described(region, address, &described) &&
+        described.pointer <= address)
+        argument = &described;
     if (argument && argument->element_bytes)
         return format("element %zu of %s", (address - argument->pointer) / argument->element_bytes,
                       argument->name.c_str());
     return format("byte %zu of ", address - region->open.begin) +
-           buffer_name(launch, *region->allocation);
+           buffer_name(launch, *region->allocation, address);
 }
 
 static std::string shared_name(uintptr_t address)
@@ -438,7 +456,8 @@ static std::string outside_allocation(const LaunchState *launch, const Touch &to
                       access_at(touch).c_str(), touch.address - number_of(allocation->begin),
                       allocation_name(launch, *allocation).c_str());
     const Reach &open = allocation->checked->open;
-    return out_of_bounds(touch, open.begin, open.end) + buffer_name(launch, *allocation);
+    return out_of_bounds(touch, open.begin, open.end) +
+           buffer_name(launch, *allocation, touch.address);
 }
 
 static std::string outside_dynamic_shared(const Touch &touch)

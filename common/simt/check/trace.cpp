@@ -119,6 +119,18 @@ void trace_describe(const void *begin, size_t bytes, const struct description &a
     described[address] = array;
 }
 
+bool find_described(const Region *region, uintptr_t address, Argument *array)
+{
+    std::lock_guard<std::mutex> hold(described_lock);
+    auto found = described.upper_bound(address);
+    if (found != described.begin() && std::prev(found)->first >= region->begin)
+        --found;
+    if (found == described.end() || found->first >= region->end)
+        return false;
+    *array = {found->second.begin, found->second.name, found->second.element_bytes};
+    return true;
+}
+
 void trace_forget(const Region *region)
 {
     std::lock_guard<std::mutex> hold(described_lock);
