@@ -632,7 +632,7 @@ static const struct case_family cases[] = {
      "scores of -inf: whole tiles, runs of keys, and all"},
     {CASES_USUAL,
      "--heads 1 --seq-q 261,257,133,130,19 --seq-kv 67,130,131,69,257 "
-     "--head-dim 64,32,96,128,64",
+     "--head-dim 64,32,96,128,64 --inputs ascending",
      "full tiles and a tail, both ways"},
     {CASES_USUAL,
      "--heads 2,4,2,1 --kv-heads 2,2,2,1 --seq-q 40,70,300,300 "
@@ -644,7 +644,7 @@ static const struct case_family cases[] = {
      "the last key of many"},
     {CASES_USUAL,
      "--heads 2,2,1,1,1,1 --kv-heads 1 --seq-q 1,2,5,64,65,100 --seq-kv 300,65,129,127,66,293 "
-     "--head-dim 64,64,64,128,64,64 --causal",
+     "--head-dim 64,64,64,128,64,64 --causal --inputs ascending",
      "the mask with fewer queries than keys"},
     {CASES_USUAL,
      "--heads 2,2,1,1,1,1 --kv-heads 1 --seq-q 2,33,65,129,300,293 --seq-kv 1,32,1,64,1,100 "
@@ -652,15 +652,17 @@ static const struct case_family cases[] = {
      "queries that see no key, and whole tiles of them"},
     {CASES_USUAL,
      "--heads 1 --seq-q 389,261,385,261,257 --seq-kv 261,389,300,261,270 "
-     "--head-dim 64,64,64,128,128 --causal 1,1,0,1,0",
+     "--head-dim 64,64,64,128,128 --causal 1,1,0,1,0 --inputs ascending",
      "large tiles: two full ones and a tail, both ways"},
-    {CASES_USUAL, "--heads 1 --seq-q 64 --seq-kv 1030,650,1030 --head-dim 64,128,64 --causal 0,1,1",
+    {CASES_USUAL,
+     "--heads 1 --seq-q 64 --seq-kv 1030,650,1025,513 --head-dim 64,128,64,128 --causal 0,1,1,0 "
+     "--inputs ascending",
      "stages that are filled three times"},
     {CASES_USUAL, "--batch 1,2 --heads 2 --seq 40,70 --head-dim 40,104 --causal 0,1",
      "a padded head_dim, and what lies past it"},
     {CASES_USUAL, "--heads 2,1,6 --kv-heads 2,1,3 --seq-q 37 --seq-kv 45 --head-dim 64 --causal",
      "batches and heads, with a mask"},
-    {CASES_USUAL, "--heads 1 --seq-q 131 --seq-kv 513 --head-dim 64 --causal",
+    {CASES_USUAL, "--heads 1 --seq-q 131 --seq-kv 513 --head-dim 64 --causal --inputs ascending",
      "a mask in three blocks of keys"},
     {CASES_USUAL,
      "--heads 1 --seq-q 19 --seq-kv 70 --head-dim 128 --causal 0 --inputs "
@@ -678,7 +680,9 @@ static const struct case_family cases[] = {
      "--batch 1,0,1,1,0,1 --heads 0,2,1,0,2,1 --kv-heads 0,1,1,0,1,1 --seq 5,5,0,5,5,0 --head-dim "
      "16 --causal 0,0,0,1,1,1",
      "nothing to do"},
-    {CASES_USUAL, "--heads 2 --kv-heads 1 --seq-q 200 --seq-kv 140 --head-dim 64 --type bf16",
+    {CASES_USUAL,
+     "--heads 2,1,1,1 --kv-heads 1 --seq-q 200,9,5,70 --seq-kv 140,33,300,257 --head-dim "
+     "64,40,128,128 --causal 0,1,0,1 --type bf16 --inputs normal,ascending",
      "the other element type"},
     {CASES_USUAL,
      "--heads 1 --seq-q 67 --seq-kv 131 --head-dim 64 --causal --type bf16 --inputs "

@@ -66,6 +66,14 @@ TEST(shapes, other_tiles)
     }
 }
 
+/* So many keys are cut into 342 runs of 257, the last of which would begin past the end of the
+ * keys: it is left out, or it is empty. */
+TEST(shapes, more_runs_than_the_keys_fill)
+{
+    const void *decode = ladder_find(&attention_problem, flash_v2_kernels(), "split_kv_naive");
+    check_sizes(decode, (struct size){1, 3, 3, 1, 87553, 4}, INPUTS_ASCENDING, 61, 0);
+}
+
 CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(flash_v2_kernels(), TENSOR_F32))
 CALL_TEST(shapes, past_2_to_the_31_elements,
           check_past_2_to_the_31_elements(flash_v2_kernels(), TENSOR_F32))

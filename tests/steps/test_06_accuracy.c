@@ -9,7 +9,16 @@ static const struct attention_kernel *causal_half_kernels(void)
     return step_rows(&step_06, &attention_problem);
 }
 
-enum precision { HALF, SINGLE, DOUBLE };
+/* The rungs from here on take bfloat16 as well. */
+static const struct attention_kernel *first_of_two_types(void)
+{
+    const struct attention_kernel *kernel = causal_half_kernels();
+    while (!(kernel->types & 1 << TENSOR_BF16))
+        kernel++;
+    return kernel;
+}
+
+enum precision { HALF, BFLOAT16, SINGLE, DOUBLE };
 
 static double rounded(double x, enum precision precision)
 {
@@ -18,9 +27,14 @@ static double rounded(double x, enum precision precision)
         return x;
     if (precision == SINGLE)
         return (float)x;
-    frexp(x, &exponent); /* a half has 11 bits; below 2^-14 the spacing is 2^-24 */
-    const double unit = ldexp(1.0, (exponent < -13 ? -13 : exponent) - 11);
+    /* A half has 11 bits; below 2^-14 the spacing is 2^-24. A bfloat16 has 8, and a float's range.
+     */
+    frexp(x, &exponent);
+    const int bits = precision == HALF ? 11 : 8, least = precision == HALF ? -13 : -125;
+    const double unit = ldexp(1.0, (exponent < least ? least : exponent) - bits);
     const double nearest = nearbyint(x / unit) * unit;
+    if (precision == BFLOAT16)
+        return (float)nearest;
     return fabs(nearest) > 65504.0 ? copysign(INFINITY, x) : nearest;
 }
 
@@ -32,6 +46,8 @@ struct arithmetic {
 
 static const struct arithmetic as_the_kernels = {
     "P and O half, the rest float, as the kernels", SINGLE, SINGLE, HALF, SINGLE, SINGLE, HALF};
+static const struct arithmetic as_the_kernels_in_bfloat16 = {
+    "P and O bfloat16, the rest float", SINGLE, SINGLE, BFLOAT16, SINGLE, SINGLE, BFLOAT16};
 static const struct arithmetic in_double = {"double", DOUBLE, DOUBLE, DOUBLE,
                                             DOUBLE,   DOUBLE, DOUBLE};
 
@@ -62,8 +78,8 @@ static void attend(const struct arithmetic *arithmetic, const struct attention *
         for (long j = 0; j < keys; j++) {
             double s = 0.0;
             for (size_t k = 0; k < head_dim; k++)
-                s = rounded(s + tensor_element(Q, TENSOR_F16, k) *
-                                    tensor_element(K, TENSOR_F16, (size_t)(k0 + j) * head_dim + k),
+                s = rounded(s + tensor_element(Q, call->type, k) *
+                                    tensor_element(K, call->type, (size_t)(k0 + j) * head_dim + k),
                             wide);
             S[j] = rounded(s, arithmetic->S);
             m_new = fmax(m_new, S[j]);
@@ -79,7 +95,7 @@ static void attend(const struct arithmetic *arithmetic, const struct attention *
             l = rounded(l + p, arithmetic->l);
             for (size_t c = 0; c < head_dim; c++)
                 O[c] = rounded(
-                    O[c] + P * tensor_element(V, TENSOR_F16, (size_t)(k0 + j) * head_dim + c),
+                    O[c] + P * tensor_element(V, call->type, (size_t)(k0 + j) * head_dim + c),
                     arithmetic->acc);
         }
     }
@@ -119,7 +135,8 @@ static double kernel_error(const struct trial *trial, const double *value)
 {
     double error = 0.0;
     for (size_t i = 0; i < trial->tensors[O_AT].rows * trial->tensors[O_AT].cols; i++) {
-        const double distance = fabs(tensor_element(trial->host[O_AT], TENSOR_F16, i) - value[i]);
+        const double distance =
+            fabs(tensor_element(trial->host[O_AT], trial->tensors[O_AT].type, i) - value[i]);
         error = distance <= error ? error : distance;
     }
     return error;
@@ -132,10 +149,12 @@ static void expect_errors_like_the_host(const struct trial *trial, const struct 
 {
     const size_t rows = trial->tensors[O_AT].rows;
     double largest, *value = computed(&in_double, trial, call, rows);
-    const double host = host_error(&as_the_kernels, trial, call, rows, value, &largest);
-    cr_assert(host > 0.0 && host < 0.01 * largest, "%s: the host's error is %g of %g", what, host,
-              largest);
-    EACH_KERNEL (kernel, causal_half_kernels()) {
+    const bool half = call->type == TENSOR_F16;
+    const double host = host_error(half ? &as_the_kernels : &as_the_kernels_in_bfloat16, trial,
+                                   call, rows, value, &largest);
+    cr_assert(host > 0.0 && host < (half ? 0.01 : 0.08) * largest,
+              "%s: the host's error is %g of %g", what, host, largest);
+    EACH_KERNEL (kernel, half ? causal_half_kernels() : first_of_two_types()) {
         run_both(kernel, trial, call);
         const double error = kernel_error(trial, value);
         cr_expect(error <= 2.0 * host,
@@ -152,10 +171,14 @@ TEST(accuracy, no_worse_than_the_same_arithmetic)
     static const struct size size[] = {{1, 2, 1, 40, 200, 64}, {1, 1, 1, 70, 70, 128}};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
-            struct trial trial = half_trial(size[i], i == 1, kinds[k], 11 + k);
-            const struct attention call = call_on(&trial);
-            expect_errors_like_the_host(&trial, &call, input_kind_name(kinds[k]));
-            trial_destroy(&trial);
+            struct size typed = in_half(size[i], i == 1);
+            for (int bf16 = 0; bf16 < 2; bf16++) {
+                typed.type = bf16 ? TENSOR_BF16 : TENSOR_F16;
+                struct trial trial = trial_with(typed, kinds[k], 11 + k);
+                const struct attention call = call_on(&trial);
+                expect_errors_like_the_host(&trial, &call, input_kind_name(kinds[k]));
+                trial_destroy(&trial);
+            }
         }
 }
 
@@ -329,6 +352,9 @@ CALL_TEST(values, any_scale, check_any_scale(causal_half_kernels(), TENSOR_F16))
 CALL_TEST(values, a_NaN_score_makes_its_row_NaN,
           check_nan_scores(causal_half_kernels(),
                            in_half((struct size){1, 1, 1, QUERIES, KEYS, FEATURES}, true)))
+CALL_TEST(values, a_NaN_score_makes_its_row_NaN_in_bfloat16,
+          check_nan_scores(first_of_two_types(),
+                           (struct size){1, 1, 1, QUERIES, KEYS, FEATURES, true, TENSOR_BF16}))
 
 /* The first key, which every query sees, has all the weight, or no key has any. */
 static void expect_one_key(enum tensor_type type, struct scores scores, double O, double LSE)
