@@ -11,8 +11,9 @@ static const double AFFORDABLE = 1e8;
 
 /* TRIED_ROWS limits the wrong rows that a mistake is tried on. SEARCHED limits the elements of an
  * output that is searched for exchanged rows and columns, LARGEST those of any output that is
- * explained. FEWEST is how many elements a mistake must explain. */
-enum { TRIED_ROWS = 48, SEARCHED = 1 << 20, LARGEST = 1 << 26, FEWEST = 3 };
+ * explained. FEWEST is how many elements a mistake must explain, NEEDED how many must be wrong
+ * where only their places or their kind is looked at. */
+enum { TRIED_ROWS = 48, SEARCHED = 1 << 20, LARGEST = 1 << 26, FEWEST = 3, NEEDED = 8 };
 
 /* The state says what became of an element. */
 enum state { RIGHT, UNCHECKED, WRONG, NOT_A_NUMBER, UNWRITTEN };
@@ -54,6 +55,8 @@ static bool bad(const struct view *view, size_t row, size_t col)
 static bool alike(const struct view *view, size_t row, size_t col, double expected)
 {
     const double is = out(view, row, col);
+    if (isinf(expected))
+        return is == expected;
     const double rounding = 8.0 * view->bound * view->scale[at(view, row, col)];
     const double own = 8.0 * view->bound * fabs(expected);
     return fabs(is - expected) <= rounding + own;
@@ -401,7 +404,7 @@ static bool without_value(const struct view *view, struct explanation *explanati
             continue;
         const double is = out(view, i / view->cols, i % view->cols);
         if (view->state[i] == WRONG && (fabs(is - filled) <= 0.01 * fabs(filled) ||
-                                        (products && fabs(is) > 1e30 * view->scale[i]))) {
+                                        (products && fabs(is) > 1e30 * (1.0 + view->scale[i])))) {
             if (found++ == 0)
                 first = i;
         } else if (isfinite(is))
@@ -465,7 +468,7 @@ static bool zeros(const struct view *view, struct explanation *explanation)
 /* Finds outputs of whole numbers where the right ones are not whole. */
 static bool integers(const struct view *view, struct explanation *explanation)
 {
-    enum { SEEN = 4, NEEDED = 8 };
+    enum { SEEN = 4 };
     double seen[SEEN] = {0.0};
     size_t different = 0, found = 0;
     for (size_t i = 0; i < view->rows * view->cols; i++) {
@@ -551,7 +554,9 @@ static bool all_but_the_edge(const struct view *view, const struct shift *shift)
                 return false;
         }
     }
-    return convincing(&evidence) && evidence.found > edge;
+    /* A single row may resemble its neighbour by chance. */
+    return convincing(&evidence) && evidence.found > edge &&
+           (shift->rows == 0 || view->bad_rows > 2) && (shift->columns == 0 || view->bad_cols > 2);
 }
 
 static bool shifted(const struct view *view, struct explanation *explanation)
@@ -657,37 +662,68 @@ static bool row_is(const struct view *view, size_t row, const double *value,
     return true;
 }
 
-/* Returns whether a mistake explains the rows that are tried. A null mistake stands for sums of the
- * terms begin .. end - 1 alone. */
-static bool made_by(const struct view *view, const struct mistake *mistake, size_t begin,
-                    size_t end, double *value)
+/* An attempt to explain rows by a mistake, or, if that is null, by sums of the terms begin .. end -
+ * 1 alone. */
+struct attempt {
+    const struct mistake *mistake;
+    size_t begin, end;
+    bool strict; /* rows that are right beside wrong ones must be right with the mistake, too */
+    double *value;
+};
+
+static bool row_made_by(const struct view *view, const struct attempt *by, size_t row,
+                        struct evidence *evidence)
+{
+    const struct mistaken_row r = {view->outputs->sizes, view->outputs->host, row,
+                                   by->mistake ? by->mistake->tile : 0, by->value};
+    if (by->mistake && !by->mistake->compute(&r))
+        return false;
+    if (!by->mistake)
+        view->mistakes->partial(&r, by->begin, by->end);
+    return row_is(view, row, by->value, evidence);
+}
+
+/* Returns whether the mistake leaves the first few rows right that are right beside a wrong one. */
+static bool spares_right_rows(const struct view *view, const struct attempt *by)
+{
+    enum { FEW = 4 };
+    size_t looked_at = 0;
+    struct evidence none = {0};
+    for (size_t row = 0; view->whole && row < view->rows && looked_at < FEW; row++) {
+        const bool beside =
+            (row > 0 && view->bad_row[row - 1]) || (row + 1 < view->rows && view->bad_row[row + 1]);
+        if (view->bad_row[row] || !beside)
+            continue;
+        looked_at++;
+        if (!row_made_by(view, by, row, &none))
+            return false;
+    }
+    return true;
+}
+
+static bool made_by(const struct view *view, const struct attempt *by)
 {
     size_t chosen[TRIED_ROWS];
     struct evidence evidence = {0};
     const size_t count = choose(view, chosen);
-    for (size_t i = 0; i < count; i++) {
-        const struct mistaken_row r = {view->outputs->sizes, view->outputs->host, chosen[i],
-                                       mistake ? mistake->tile : 0, value};
-        if (mistake && !mistake->compute(&r))
+    for (size_t i = 0; i < count; i++)
+        if (!row_made_by(view, by, chosen[i], &evidence))
             return false;
-        if (!mistake)
-            view->mistakes->partial(&r, begin, end);
-        if (!row_is(view, chosen[i], value, &evidence))
-            return false;
-    }
-    return convincing(&evidence);
+    return convincing(&evidence) && (!by->strict || spares_right_rows(view, by));
 }
 
-static bool known_mistake(const struct view *view, struct explanation *explanation, double *value)
+static bool known_mistake(const struct view *view, struct explanation *explanation, bool strict,
+                          double *value)
 {
     for (const struct mistake *mistake = view->mistakes->list; mistake->name; mistake++)
-        if (made_by(view, mistake, 0, 0, value))
+        if (made_by(view, &(struct attempt){mistake, 0, 0, strict, value}))
             return explained(explanation, mistake->name, "%s", mistake->says);
     return false;
 }
 
 /* Finds sums that leave out terms at their end or at their beginning. */
-static bool partial_sum(const struct view *view, struct explanation *explanation, double *value)
+static bool partial_sum(const struct view *view, struct explanation *explanation, bool strict,
+                        double *value)
 {
     enum { STEP = 8 };
     const struct outputs *outputs = view->outputs;
@@ -700,7 +736,7 @@ static bool partial_sum(const struct view *view, struct explanation *explanation
     for (size_t n = terms; n-- > 1;) {
         if (terms - n > STEP && n % step != 0)
             continue;
-        if (made_by(view, NULL, 0, n, value)) {
+        if (made_by(view, &(struct attempt){NULL, 0, n, strict, value})) {
             const size_t missing = terms - n;
             const bool tile = n % STEP == 0 && missing <= 128 && n >= missing;
             if (tile)
@@ -715,7 +751,9 @@ static bool partial_sum(const struct view *view, struct explanation *explanation
                              n, terms, term);
         }
         const size_t begin = terms - n;
-        if (made_by(view, NULL, begin, terms, value))
+        /* Of another number, some may have no weight. */
+        if ((begin == 1 || begin % STEP == 0) &&
+            made_by(view, &(struct attempt){NULL, begin, terms, strict, value}))
             return explained(explanation, "first-missing",
                              "the first %zu of %zu %s are missing from the sums: the loop begins "
                              "too late, or the first tile is overwritten before it is used",
@@ -868,14 +906,18 @@ static bool first_of_each_tile(const struct view *view, struct explanation *expl
 }
 
 /* Returns where the partial last tile begins, for the widest tile whose partial one holds the whole
- * set; 0 when there is none. */
+ * set, and at least half of it is in the set; 0 when there is none. */
 static size_t rest(const bool *member, size_t count)
 {
     size_t first = 0;
     while (first < count && !member[first])
         first++;
-    for (size_t T = 128; T >= 4; T /= 2)
-        if (count > T && count % T != 0 && first >= count / T * T && first < count)
+    size_t members = 0;
+    for (size_t i = first; i < count; i++)
+        members += member[i];
+    for (size_t T = 128; T >= 8; T /= 2)
+        if (count > T && count % T != 0 && first >= count / T * T && first < count &&
+            2 * members >= count % T)
             return count / T * T;
     return 0;
 }
@@ -884,7 +926,7 @@ static bool ragged(const struct view *view, struct explanation *explanation)
 {
     const size_t length = head_rows(view);
     bool *of_row = calloc(length + 1, sizeof *of_row);
-    if (!of_row || !view->whole) {
+    if (!of_row || !view->whole || view->wrong < NEEDED) {
         free(of_row);
         return false;
     }
@@ -935,19 +977,25 @@ static bool first_head(const struct view *view, struct explanation *explanation)
     return false;
 }
 
-/* A problem without a list of mistakes still gets those that show in any output. */
+/*
+ * A problem without a list of mistakes still gets those that show in any output. Its own mistakes
+ * come first: where a query of equal keys loses one, its row is that of the query before.
+ */
 static void find(const struct view *view, struct explanation *explanation)
 {
     double *value = malloc((view->cols + 1) * sizeof *value);
     const bool known = view->mistakes && view->index == view->outputs->input_count;
     const bool numbers = view->nan == 0 && view->unwritten < view->wrong;
     if (!value || without_value(view, explanation) || not_a_number(view, explanation) ||
-        (numbers && (zeros(view, explanation) || integers(view, explanation))) ||
-        (numbers && (transposed(view, explanation) || shifted(view, explanation) ||
-                     swapped(view, explanation))) ||
+        (numbers && (zeros(view, explanation) || integers(view, explanation) ||
+                     transposed(view, explanation))) ||
         (numbers && known &&
-         (known_mistake(view, explanation, value) || partial_sum(view, explanation, value))) ||
-        (numbers && (factor(view, explanation) || lane_0(view, explanation))) ||
+         (known_mistake(view, explanation, true, value) ||
+          partial_sum(view, explanation, true, value) ||
+          known_mistake(view, explanation, false, value) ||
+          partial_sum(view, explanation, false, value))) ||
+        (numbers && (shifted(view, explanation) || swapped(view, explanation) ||
+                     factor(view, explanation) || lane_0(view, explanation))) ||
         first_of_each_tile(view, explanation) || ragged(view, explanation) ||
         first_head(view, explanation)) {
         free(value);

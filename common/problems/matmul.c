@@ -299,7 +299,7 @@ STRIDED(B_strided_by_K, true, at.b_k = K)
                     r->value[col] += (double)A[row_A * K + k_A] * B[k_B * N + col_B];              \
             }                                                                                      \
         }                                                                                          \
-        return true;                                                                               \
+        return M >= T && N >= T && K >= T;                                                         \
     }
 TILED(first_tile_of_A, k_A = k - k0)
 TILED(first_tile_of_B, k_B = k - k0)

@@ -373,6 +373,8 @@ static void attend(const struct attention *call, const float *Q, const float *K,
         keys--;
     else if (now("mask one long"))
         keys += keys < seq_kv;
+    else if (now("last key missing"))
+        keys -= keys == seq_kv;
     else if (now("last keys missing"))
         keys = seq_kv / 16 * 16;
     double scale = call->scale, l = 0.0, sum[128] = {0.0};
@@ -451,6 +453,34 @@ static void expect_attention(bool causal, const char *mistake, const char *name,
         [ATTENTION_SEQ_Q] = 11,     [ATTENTION_SEQ_KV] = 22, [ATTENTION_HEAD_DIM] = 12,
         [ATTENTION_CAUSAL] = causal};
     expect(&attention_problem, &attention_kernel.about, sizes, mistake, name, words);
+}
+
+static void expect_of_inputs(enum input_kind inputs, const char *mistake, const char *name)
+{
+    const long long sizes[MAX_SIZES] = {
+        [ATTENTION_BATCH] = 1,    [ATTENTION_HEADS] = 2,   [ATTENTION_KV_HEADS] = 2,
+        [ATTENTION_SEQ_Q] = 19,   [ATTENTION_SEQ_KV] = 37, [ATTENTION_HEAD_DIM] = 32,
+        [ATTENTION_CAUSAL] = true};
+    const struct explanation e =
+        explanation_of(&attention_problem, &attention_kernel.about, sizes, inputs, mistake);
+    cr_expect(strcmp(e.name, name) == 0, "%s is called '%s', not '%s': %s. %s", mistake, e.name,
+              name, e.where, e.why);
+}
+
+/* With constant keys, the query that loses one has the output of the query before. */
+TEST(attention, a_lost_key_is_no_shift)
+{
+    expect_of_inputs(INPUTS_CONSTANT, "last key missing", "only-the-first");
+    expect_of_inputs(INPUTS_CONSTANT, "mask one short", "causal-too-few");
+    expect_of_inputs(INPUTS_CONSTANT, "mask one long", "causal-too-many");
+    expect_of_inputs(INPUTS_CONSTANT, "mask forgotten", "not-causal");
+    expect_of_inputs(INPUTS_SPECIAL, "keys not masked", ""); /* only some of LSE is wrong */
+}
+
+/* The first head has no key in its last three places but those: no tile is to blame. */
+TEST(attention, few_elements_are_no_evidence)
+{
+    expect_of_inputs(INPUTS_SPECIAL, "last keys missing", "");
 }
 
 TEST(attention, each_mistake_has_its_name)

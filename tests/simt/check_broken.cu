@@ -187,6 +187,109 @@ __global__ void no_barrier(int *data)
 
 BROKEN(no_barrier, no_barrier<<<1, 64>>>(data))
 
+/* The barrier comes after the read that it should precede. Behind it nothing needs it. */
+__global__ void late_barrier(int *data)
+{
+    __shared__ int s[64];
+    s[threadIdx.x] = threadIdx.x;          /* MARK late_barrier_write */
+    const int other = s[63 - threadIdx.x]; /* MARK late_barrier_read */
+    __syncthreads();                       /* MARK late_barrier */
+    data[threadIdx.x] = other;
+}
+
+BROKEN(late_barrier, late_barrier<<<1, 64>>>(data))
+
+/* Both barriers of the loop stand between its rounds. */
+__global__ void early_barrier(int *data)
+{
+    __shared__ int s[64];
+    int sum = 0;
+    for (int k = 0; k < 2; k++) {
+        __syncthreads();            /* MARK early_barrier */
+        s[threadIdx.x] = k;         /* MARK early_barrier_write */
+        sum += s[63 - threadIdx.x]; /* MARK early_barrier_read */
+        // the last of { this round
+        __syncthreads(); /* every thread has read s */
+    }
+    data[threadIdx.x] = sum;
+}
+
+BROKEN(early_barrier, early_barrier<<<1, 64>>>(data))
+
+/* Both barriers of the loop stand between the write and the read. */
+__global__ void barriers_side_by_side(int *data)
+{
+    __shared__ int s[64];
+    int sum = 0;
+    for (int k = 0; k < 2; k++) {
+        s[threadIdx.x] = k; /* MARK side_by_side_write */
+        __syncthreads();    /* MARK side_by_side */
+        __syncthreads();    /* s is complete */
+        for (int i = 0; i < 2; i++)
+            sum += s[63 - threadIdx.x]; /* MARK side_by_side_read */
+    }
+    data[threadIdx.x] = sum;
+}
+
+BROKEN(barriers_side_by_side, barriers_side_by_side<<<1, 64>>>(data))
+
+/* The loop has a barrier, but that has work of its own. */
+__global__ void needed_barrier(int *data)
+{
+    __shared__ int s[64];
+    int sum = 0;
+    for (int k = 0; k < 2; k++) {
+        s[threadIdx.x] = k;         /* MARK needed_barrier_write */
+        sum += s[63 - threadIdx.x]; /* MARK needed_barrier_read */
+        __syncthreads();            /* every thread has read s */
+    }
+    data[threadIdx.x] = sum;
+}
+
+BROKEN(needed_barrier, needed_barrier<<<1, 64>>>(data))
+
+/* The thread's own copy is under way when it reads. */
+__global__ void late_copy_wait(int *data)
+{
+    __shared__ int s[64];
+    for (int k = 0; k < 2; k++) {
+        cp_async_4_zero_fill(shared_address(&s[threadIdx.x]), data + threadIdx.x, 4);
+        cp_async_commit();
+        __syncthreads();                         /* every thread has begun its copy */
+        data[64 + threadIdx.x] = s[threadIdx.x]; /* MARK late_copy_wait_read */
+        cp_async_wait<0>();                      /* MARK late_copy_wait */
+        __syncthreads();                         /* every thread has read s */
+    }
+}
+
+BROKEN(late_copy_wait, late_copy_wait<<<1, 64>>>(data))
+
+/* A thread knows that its own copy is there, but not that the others' are. */
+__global__ void barrier_before_wait(int *data)
+{
+    __shared__ int s[64];
+    cp_async_4_zero_fill(shared_address(&s[threadIdx.x]), data + threadIdx.x, 4);
+    cp_async_commit();
+    __syncthreads(); /* MARK barrier_before_wait */
+    cp_async_wait<0>();
+    data[64 + threadIdx.x] = s[63 - threadIdx.x]; /* MARK barrier_before_wait_read */
+}
+
+BROKEN(barrier_before_wait, barrier_before_wait<<<1, 64>>>(data))
+
+/* It waits for the copy before the last. */
+__global__ void wait_for_another(int *data)
+{
+    __shared__ int s[64];
+    cp_async_4_zero_fill(shared_address(&s[threadIdx.x]), data + threadIdx.x, 4);
+    cp_async_commit();
+    cp_async_wait<1>(); /* MARK wait_for_another */
+    __syncthreads();    /* every thread has waited */
+    data[64 + threadIdx.x] = s[63 - threadIdx.x];
+}
+
+BROKEN(wait_for_another, wait_for_another<<<1, 64>>>(data))
+
 /* The tile is overwritten while slower threads still read it. */
 __global__ void no_second_barrier(int *data)
 {

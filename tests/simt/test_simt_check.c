@@ -314,7 +314,8 @@ static int marked_line(const char *mark)
     return found;
 }
 
-/* The report must contain each of `says`; "@mark" stands for the marked line. */
+/* The report must contain each of `says`; "@mark" stands for the marked line with its file, "#mark"
+ * for the barrier or the wait "at line 12". */
 static void expect_report(const char *name, cudaError_t expected, const char *const *says)
 {
     int *data = zeros();
@@ -326,9 +327,10 @@ static void expect_report(const char *name, cudaError_t expected, const char *co
     cr_expect_null(strchr(report, '\n'), "%s: the report has more than one line", name);
     for (; *says; says++) {
         char place[200];
-        snprintf(place, sizeof place, "check_broken.cu:%d",
-                 (*says)[0] == '@' ? marked_line(*says + 1) : 0);
-        const char *wanted = (*says)[0] == '@' ? place : *says;
+        const bool marked = (*says)[0] == '@' || (*says)[0] == '#';
+        snprintf(place, sizeof place, (*says)[0] == '@' ? "check_broken.cu:%d" : "at line %d ",
+                 marked ? marked_line(*says + 1) : 0);
+        const char *wanted = marked ? place : *says;
         cr_expect_not_null(strstr(report, wanted), "%s: '%s' is not in the report: %s", name,
                            wanted, report);
     }
@@ -370,6 +372,18 @@ MISALIGNED_TEST(misaligned, "float4", "4 bytes past a multiple of 16", "@load_mi
 MISALIGNED_TEST(misaligned_dynamic, "float4", "12 bytes past a multiple of 16", "@store_behind_odd")
 REPORT_TEST(no_barrier, "race on shared memory (s, byte", "@no_barrier_write", "@no_barrier_read",
             "__syncthreads() is missing between")
+REPORT_TEST(late_barrier, "@late_barrier_write", "@late_barrier_read", "#late_barrier",
+            "stands in the wrong place: it must come between line")
+REPORT_TEST(early_barrier, "@early_barrier_write", "@early_barrier_read", "#early_barrier",
+            "stands in the wrong place: it must come between line")
+REPORT_TEST(barriers_side_by_side, "@side_by_side_write", "@side_by_side_read", "#side_by_side",
+            "stands in the wrong place: it must come after line", "comes round again")
+REPORT_TEST(needed_barrier, "@needed_barrier_write", "@needed_barrier_read",
+            "a __syncthreads() is missing between line")
+REPORT_TEST(late_copy_wait, "@late_copy_wait_read", "#late_copy_wait", "must come before it")
+REPORT_TEST(barrier_before_wait, "@barrier_before_wait_read", "#barrier_before_wait",
+            "it must come after the wait at line")
+REPORT_TEST(wait_for_another, "#wait_for_another", "is not for this copy")
 REPORT_TEST(no_second_barrier, "race on shared memory", "@no_second_barrier_write",
             "@no_second_barrier_read", "__syncthreads() is missing after", "comes round again")
 REPORT_TEST(no_syncwarp, "race on shared memory", "@no_syncwarp", "__syncwarp() or __syncthreads()")

@@ -36,6 +36,15 @@ MISTAKES = {
     "02": [
         ("shared_tile", "no barrier after the loads", None, "__syncthreads(); /* the tiles are complete", "/* the tiles are complete", BARRIER),
         ("shared_tile", "no barrier after the products", None, "__syncthreads(); /* every thread has read", "/* every thread has read", BARRIER),
+        ("shared_tile", "the first barrier too late", None, """        __syncthreads(); /* the tiles are complete before any thread reads them */
+
+        for (int k = 0; k < T; k++)
+            sum += As[y][k] * Bs[k][x];
+""", """        for (int k = 0; k < T; k++)
+            sum += As[y][k] * Bs[k][x];
+        __syncthreads();
+""", "stands in the wrong place: it must come between line"),
+        ("async", "a wait for an older copy", None, "cp_async_wait<STAGES - 2>", "cp_async_wait<STAGES - 1>", "is not for this copy"),
         ("shared_tile", "whole tiles of K only", None, "k0 < K; k0 += T", "k0 + T <= K; k0 += T", "products are missing from the sums: the last tile"),
         ("shared_tile", "all of K from each tile", None, "k < T; k++", "k < K; k++", f"{BEYOND}|uninitialised"),
         ("shared_tile", "the tile of B transposed", None, "Bs[k][x]", "Bs[x][k]", "B, or a tile of it, is read as if"),

@@ -608,6 +608,28 @@ void trace_barrier(const BlockState *block, const char *which, Site site, int id
 void trace_meeting(const WarpState *warp, const Meeting &meeting, Site site);
 void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where);
 
+/* ---- waits.cpp: does the source have a wait, in the wrong place ---- */
+
+/* A wait is missing between two lines of a file, or after the later one, before the earlier one
+ * comes round again. */
+struct MissingWait {
+    int before, after;
+    bool comes_round;
+    bool of_warp; /* a __syncwarp() would do */
+};
+
+/* Returns the line of a barrier in the same loop, or kernel, that is of no use where it stands; 0
+ * where there is none. */
+int idle_barrier(const std::string &file, const MissingWait &missing,
+                 const std::vector<Argument> &arguments);
+/* A line has read what was copied asynchronously, by the `own` thread or another; that has not
+ * waited for the copy if it is `pending`. */
+struct CopyRead {
+    bool own, pending;
+};
+/* Says what is wrong with the wait beside that line; "" where there is none. */
+std::string misplaced_copy_wait(const std::string &file, int read, const CopyRead &is);
+
 /* ---- report.cpp: the sentences ---- */
 
 /* Returns the device pointers among the launch's arguments, in the order of the kernel's

@@ -260,28 +260,51 @@ static std::string shared_name(uintptr_t address)
 
 /* ---- races ---- */
 
-/* Says between which lines, "folder/file.cu:12", a barrier is missing. Both accesses came after the
- * barrier `last`. If that stands between the two lines, the earlier line came second, in the next
- * round of a loop. */
-static std::string missing_barrier(const char *barrier, const std::string &first,
-                                   const std::string &second, Site last)
+/* Splits "folder/file.cu:12". Returns false where the line is not known. */
+static bool split_line(const std::string &place, std::string *file, int *line)
 {
-    static const std::regex line("(.*/)?(.*):(\\d+)");
-    std::smatch one, other;
-    const bool known = std::regex_match(first, one, line) && std::regex_match(second, other, line);
+    static const std::regex form("(.*):(\\d+)");
+    std::smatch part;
+    if (!std::regex_match(place, part, form))
+        return false;
+    *file = part.str(1);
+    *line = stoi(part[2]);
+    return true;
+}
+
+static bool same_file(const std::string &one, const std::string &other)
+{
+    return one.substr(one.rfind('/') + 1) == other.substr(other.rfind('/') + 1);
+}
+
+/*
+ * Says between which lines, "folder/file.cu:12", a barrier is missing, or which barrier should
+ * stand there. Both accesses came after the barrier `last`. If that stands between the two lines,
+ * the earlier line came second, in the next round of a loop.
+ */
+static std::string missing_barrier(const LaunchState *launch, bool one_warp,
+                                   const std::string &first, const std::string &second, Site last)
+{
+    const char *barrier = one_warp ? "__syncwarp() or __syncthreads()" : "__syncthreads()";
+    std::string file, other;
+    int one = 0, two = 0;
+    const bool known = split_line(first, &file, &one) && split_line(second, &other, &two);
     if (known && first == second)
-        return format("%s is missing between them, unless line %s should be an atomic operation",
-                      barrier, one.str(3).c_str());
-    if (!known || one[2] != other[2])
-        return format("%s is missing between them", barrier);
-    const auto [before, after] = std::minmax({stoi(one[3]), stoi(other[3])});
-    const std::string barrier_line = last.file ? format("%s:%d", last.file, last.line) : "";
-    std::smatch between;
-    if (std::regex_match(barrier_line, between, line) && between[2] == one[2] &&
-        before < last.line && last.line < after)
-        return format("%s is missing after line %d, before line %d comes round again", barrier,
-                      after, before);
-    return format("%s is missing between line %d and line %d", barrier, before, after);
+        return format("a %s is missing between them, unless line %d should be an atomic operation",
+                      barrier, one);
+    if (!known || !same_file(file, other))
+        return format("a %s is missing between them", barrier);
+    const auto [before, after] = std::minmax(one, two);
+    const bool comes_round =
+        last.file && same_file(last.file, file) && before < last.line && last.line < after;
+    const int idle =
+        idle_barrier(file, {before, after, comes_round, one_warp}, pointer_arguments(launch));
+    const std::string what =
+        idle ? format("the barrier at line %d stands in the wrong place: it must come", idle)
+             : format("a %s is missing", barrier);
+    return what + (comes_round
+                       ? format(" after line %d, before line %d comes round again", after, before)
+                       : format(" between line %d and line %d", before, after));
 }
 
 static bool one_is_atomic(const Stamp &first, const Stamp &second)
@@ -314,13 +337,27 @@ static std::string advice_between_blocks(const LaunchState *launch, const BlockS
            "or publish the data with __threadfence() and an atomic flag";
 }
 
-static std::string advice_within_block(const BlockState *block, const Stamp &first,
-                                       const Stamp &second)
+/* Says which wait should have ended the copy before the read. */
+static std::string wait_for_copy(const Stamp &copy, const Stamp &read)
+{
+    std::string file;
+    int line = 0;
+    const bool pending = copy.kind() == copy_pending;
+    if ((!pending && copy.kind() != copy_write) || !split_line(at(read), &file, &line))
+        return "";
+    return misplaced_copy_wait(file, line, {copy.thread() == read.thread(), pending});
+}
+
+static std::string advice_within_block(const LaunchState *launch, const BlockState *block,
+                                       const Stamp &first, const Stamp &second)
 {
     if (one_is_atomic(first, second))
         return "; make the other access atomic too, or put a __syncthreads() between them";
+    const std::string wait = wait_for_copy(first, second);
     if (is_pending(first.kind()))
-        return "; no thread has waited for the copy in between";
+        return "; no thread has waited for the copy in between" + (wait.empty() ? "" : ": " + wait);
+    if (!wait.empty())
+        return "; " + wait;
     if (is_pending(second.kind()))
         return "; the copy may start only when the other is done, or the other must wait for the "
                "copy";
@@ -329,10 +366,8 @@ static std::string advice_within_block(const BlockState *block, const Stamp &fir
         return "; two threads store different values in one place";
     const unsigned warp = first.thread() / warp_size;
     const bool one_warp = warp == second.thread() / warp_size;
-    return "; a " +
-           missing_barrier(one_warp ? "__syncwarp() or __syncthreads()" : "__syncthreads()",
-                           at(first), at(second),
-                           one_warp ? block->warp[warp].last_barrier : block->last_barrier);
+    return "; " + missing_barrier(launch, one_warp, at(first), at(second),
+                                  one_warp ? block->warp[warp].last_barrier : block->last_barrier);
 }
 
 static std::string race_text(const LaunchState *launch, const BlockState *block, const Race &race)
@@ -355,7 +390,7 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
         text += deed(launch, *side) + (side == &first ? ", " : "");
     }
     if (!two_blocks)
-        text += advice_within_block(block, first, second);
+        text += advice_within_block(launch, block, first, second);
     else if (block && !one_is_atomic(first, second) && cluster_rank_of(block, first.block) >= 0 &&
              cluster_rank_of(block, second.block) >= 0)
         text += "; a cluster_arrive() and a cluster_wait() are missing between them";
