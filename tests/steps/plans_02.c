@@ -73,6 +73,9 @@ static void check_sgemm(struct matmul_shape c, const struct device_limits *devic
     canvas_begin(&canvas, c.M, c.N, CELL_ROWS, CELL_COLS);
     for (unsigned int number = 0; number < plan.blocks; number++) {
         const struct tile_place place = sgemm_place(number, c.N, tile->BM, tile->BN);
+        const int across = (c.N + tile->BN - 1) / tile->BN;
+        cr_assert(place.row0 / tile->BM * across + place.col0 / tile->BN == (int)number,
+                  "neighbouring blocks do not share rows of A");
         canvas_paint(&canvas, place.row0, (long long)place.row0 + tile->BM, place.col0,
                      (long long)place.col0 + tile->BN);
     }

@@ -395,3 +395,18 @@ TEST(launches, errors_and_streams)
     check_launches(tiled_matmul_kernels(), cases, sizeof cases / sizeof *cases);
     check_launches(last_rungs(), choices, sizeof choices / sizeof *choices);
 }
+
+/* The numbers are what the kernels did when they were judged: a faster way changes them. */
+TEST(counters, work_ragged)
+{
+    static const struct work expected[] = {
+        {"shared_tile", 247, 63232, 4046848, 988}, {"column_tile", 20, 10240, 2211840, 120},
+        {"register_tile", 6, 1536, 589824, 36},    {"vectorized", 6, 1536, 147456, 36},
+        {"pipelined", 6, 1536, 147456, 18},        {"async", 6, 1536, 147456, 18},
+        {"warp_tile", 6, 1536, 153600, 24},        {"deep_tile", 6, 1536, 202752, 18},
+        {"ragged_first", 6, 1536, 202752, 18},     {"wide_tile", 3, 768, 152064, 9},
+        {"scheduled", 3, 768, 152064, 9},          {"sgemm", 10, 1280, 168960, 30},
+        {"sgemm_cluster", 10, 1280, 168960, 30},   {NULL, 0, 0, 0, 0},
+    };
+    ladder_work(&matmul_problem, tiled_matmul_kernels(), MATMUL_SIZES(300, 200, 20), expected);
+}

@@ -342,3 +342,40 @@ TEST(devices, several)
 CALL_TEST(devices, turing,
           ladder_on_architecture(&softmax_problem, online_softmax_kernels(),
                                  SOFTMAX_SIZES(3, 60000), 75))
+
+/* The numbers are what the kernels did when they were judged: a faster way changes them. */
+TEST(counters, work_short_rows)
+{
+    static const struct work expected[] = {
+        {"three_pass", 1, 128, 0, 0},        {"online", 1, 128, 0, 0},
+        {"online_warp", 9, 2304, 0, 0},      {"online_block", 9, 2304, 0, 0},
+        {"online_registers", 9, 2304, 0, 0}, {"online_vectors", 9, 2304, 0, 0},
+        {"online_ragged", 9, 2304, 0, 0},    {"online_lanes", 5, 640, 0, 0},
+        {"online_cluster", 5, 640, 0, 0},    {NULL, 0, 0, 0, 0},
+    };
+    ladder_work(&softmax_problem, online_softmax_kernels(), SOFTMAX_SIZES(70, 20), expected);
+}
+
+TEST(counters, work_rows)
+{
+    static const struct work expected[] = {
+        {"three_pass", 1, 128, 0, 0},          {"online", 1, 128, 0, 0},
+        {"online_warp", 2, 512, 0, 0},         {"online_block", 9, 1152, 144, 9},
+        {"online_registers", 9, 1152, 144, 9}, {"online_vectors", 9, 1152, 144, 9},
+        {"online_ragged", 9, 1152, 144, 9},    {"online_lanes", 9, 1152, 144, 9},
+        {"online_cluster", 9, 1152, 144, 9},   {NULL, 0, 0, 0, 0},
+    };
+    ladder_work(&softmax_problem, online_softmax_kernels(), SOFTMAX_SIZES(9, 2000), expected);
+}
+
+TEST(counters, work_long_rows)
+{
+    static const struct work expected[] = {
+        {"three_pass", 1, 128, 0, 0},           {"online", 1, 128, 0, 0},
+        {"online_warp", 1, 256, 0, 0},          {"online_block", 2, 2048, 2048, 2},
+        {"online_registers", 2, 2048, 2048, 2}, {"online_vectors", 2, 2048, 2048, 2},
+        {"online_ragged", 2, 2048, 2048, 2},    {"online_lanes", 2, 2048, 2048, 2},
+        {"online_cluster", 4, 4096, 5120, 12},  {NULL, 0, 0, 0, 0},
+    };
+    ladder_work(&softmax_problem, online_softmax_kernels(), SOFTMAX_SIZES(2, 60000), expected);
+}

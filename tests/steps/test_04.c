@@ -303,3 +303,27 @@ TEST(launches, errors_and_streams)
     check_launches(flash_v1_kernels(), cases, sizeof cases / sizeof *cases);
     check_many_launches(flash_v1_kernels(), (struct size){1, 9, 9, 2, 5, 4});
 }
+
+/* The numbers are what the kernels did when they were judged: a faster way changes them. */
+TEST(counters, work_heads)
+{
+    static const struct work expected[] = {
+        {"standard", 104, 26624, 0, 0},
+        {"row_per_thread", 2, 256, 0, 0},
+        {"row_parallel", 35, 4480, 0, 0},
+        {"key_parallel_ordered", 106, 13568, 0, 0},
+        {"key_parallel_atomic", 354, 49920, 0, 0},
+        {"key_parallel_block", 140, 35840, 241920, 140},
+        {"flash_v1", 38, 9728, 3371760, 192},
+        {"flash_v1_register_tile", 38, 9728, 665016, 72},
+        {"flash_v1_wide_tile", 38, 9600, 312456, 24},
+        {"flash_v1_warps", 38, 9600, 209280, 8},
+        {"flash_v1_ahead", 38, 9600, 209280, 8},
+        {"flash_v1_large_tiles", 38, 9728, 142848, 4},
+        {"flash_v1_base_2", 38, 9728, 142848, 4},
+        {"flash_v1_async", 2, 512, 380928, 6},
+        {NULL, 0, 0, 0, 0},
+    };
+    ladder_work(&attention_problem, flash_v1_kernels(), SIZES(((struct size){1, 2, 1, 70, 90, 64})),
+                expected);
+}

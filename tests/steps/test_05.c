@@ -242,3 +242,38 @@ TEST(launches, errors_and_streams)
     check_launches(flash_v2_kernels(), cases, sizeof cases / sizeof *cases);
     check_many_launches(flash_v2_kernels(), (struct size){1, 3, 1, 1, 300, 16});
 }
+
+/* The numbers are what the kernels did when they were judged: a faster way changes them. */
+TEST(counters, work_heads)
+{
+    static const struct work expected[] = {
+        {"flash_v2_exchanged", 10, 2560, 3326960, 250},
+        {"flash_v2", 10, 2560, 3932160, 120},
+        {"flash_v2_rectangles", 4, 512, 344064, 24},
+        {"flash_v2_async", 4, 512, 344064, 48},
+        {"flash_v2_large_tiles", 2, 256, 262144, 16},
+        {"flash_v2_base_2", 2, 256, 262144, 16},
+        {"split_kv_naive", 10, 2560, 3932160, 120},
+        {"split_kv", 35, 8960, 53760, 35},
+        {NULL, 0, 0, 0, 0},
+    };
+    ladder_work(&attention_problem, flash_v2_kernels(), SIZES(((struct size){1, 2, 1, 70, 90, 64})),
+                expected);
+}
+
+TEST(counters, work_one_query)
+{
+    static const struct work expected[] = {
+        {"flash_v2_exchanged", 2, 512, 315868, 306},
+        {"flash_v2", 2, 512, 4980736, 152},
+        {"flash_v2_rectangles", 2, 256, 1089536, 76},
+        {"flash_v2_async", 2, 256, 1089536, 152},
+        {"flash_v2_large_tiles", 2, 256, 1310720, 80},
+        {"flash_v2_base_2", 2, 256, 1310720, 80},
+        {"split_kv_naive", 7, 1568, 5111808, 156},
+        {"split_kv", 5, 1280, 5376, 5},
+        {NULL, 0, 0, 0, 0},
+    };
+    ladder_work(&attention_problem, flash_v2_kernels(), SIZES(((struct size){1, 2, 1, 1, 600, 64})),
+                expected);
+}

@@ -568,3 +568,58 @@ TEST(counters, traffic)
     check_sectors(in_half((struct size){1, 1, 1, 384, 128, 64}, false), 1.863);
     check_sectors(in_half((struct size){1, 1, 1, 128, 128, 128}, true), 1.6154);
 }
+
+/* The numbers are what the kernels did when they were judged: a faster way changes them. */
+TEST(counters, work_heads)
+{
+    static const struct work expected[] = {
+        {"half", 10, 2560, 5734400, 140},
+        {"wmma", 10, 1280, 431360, 140},
+        {"mma", 10, 1280, 168960, 90},
+        {"mma_async", 10, 1280, 168960, 50},
+        {"mma_swizzled", 6, 768, 122880, 30},
+        {"mma_ordered", 6, 768, 127200, 36},
+        {"mma_tma", 6, 768, 127200, 42},
+        {"wgmma", 6, 1536, 61440, 18},
+        {"producer_warp", 4, 2048, 61440, 4},
+        {"overlap", 4, 2048, 61440, 4},
+        {"ping_pong", 4, 2048, 61440, 32},
+        {"tma_store", 4, 2048, 61474, 32},
+        {"persistent_blocks", 4, 2048, 61954, 32},
+        {"across_tiles", 4, 2048, 61954, 32},
+        {"multicast", 4, 2048, 61954, 32},
+        {"lazy_rescale", 4, 2048, 61954, 32},
+        {"drawn_pairs", 4, 2048, 61954, 32},
+        {"folded", 4, 2048, 61954, 32},
+        {"skipping", 4, 2048, 56834, 32},
+        {NULL, 0, 0, 0, 0},
+    };
+    ladder_work(&attention_problem, causal_half_kernels(),
+                SIZES(((struct size){1, 2, 1, 270, 200, 64, false, TENSOR_F16})), expected);
+}
+
+TEST(counters, work_causal)
+{
+    static const struct work expected[] = {
+        {"mma", 30, 3840, 1177600, 310},
+        {"mma_async", 30, 3840, 1177600, 170},
+        {"mma_swizzled", 20, 2560, 1024000, 100},
+        {"mma_ordered", 20, 2560, 1048000, 120},
+        {"mma_tma", 20, 2560, 1048000, 140},
+        {"wgmma", 20, 5120, 512000, 70},
+        {"producer_warp", 20, 7680, 512000, 20},
+        {"overlap", 20, 7680, 512000, 20},
+        {"ping_pong", 20, 7680, 512000, 140},
+        {"tma_store", 20, 7680, 512200, 140},
+        {"persistent_blocks", 8, 3072, 513320, 116},
+        {"across_tiles", 8, 3072, 513320, 116},
+        {"multicast", 8, 3072, 513320, 116},
+        {"lazy_rescale", 8, 3072, 513320, 116},
+        {"drawn_pairs", 8, 3072, 513320, 116},
+        {"folded", 8, 3072, 513320, 116},
+        {"skipping", 8, 3072, 513320, 116},
+        {NULL, 0, 0, 0, 0},
+    };
+    ladder_work(&attention_problem, causal_half_kernels(),
+                SIZES(((struct size){1, 10, 5, 150, 300, 128, true, TENSOR_BF16})), expected);
+}

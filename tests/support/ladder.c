@@ -500,6 +500,23 @@ void ladder_traffic(const struct problem *problem, const void *table, const long
     }
 }
 
+void ladder_work(const struct problem *problem, const void *table, const long long *sizes,
+                 const struct work *expected)
+{
+    for (const struct work *work = expected; work->name; work++) {
+        struct counters did;
+        if (!count(problem, ladder_find(problem, table, work->name), sizes, &did))
+            continue;
+        cr_expect(did.blocks == work->blocks && did.threads == work->threads,
+                  "%s %s: %llu blocks with %llu threads in all, not %llu with %llu", work->name,
+                  describe(problem, sizes), did.blocks, did.threads, work->blocks, work->threads);
+        cr_expect(did.shared_loads == work->shared_loads, "%s %s: %llu shared loads, not %llu",
+                  work->name, describe(problem, sizes), did.shared_loads, work->shared_loads);
+        cr_expect(did.barriers == work->barriers, "%s %s: %llu barriers, not %llu", work->name,
+                  describe(problem, sizes), did.barriers, work->barriers);
+    }
+}
+
 bool ladder_count(const struct problem *problem, const void *table, const char *name,
                   const long long *sizes, struct counters *counters)
 {

@@ -145,6 +145,18 @@ struct traffic {
 void ladder_traffic(const struct problem *problem, const void *table, const long long *sizes,
                     const struct traffic *expected);
 
+/* Says what one run does: blocks, threads of all blocks, loads from shared memory, barriers. */
+struct work {
+    const char *name; /* null ends a list */
+    unsigned long long blocks, threads, shared_loads, barriers;
+};
+
+/* Where accesses are counted, each kernel of the list must do exactly that at these sizes. A grid
+ * that is too large, operands that are read again and barriers that are not needed leave results
+ * as they are. */
+void ladder_work(const struct problem *problem, const void *table, const long long *sizes,
+                 const struct work *expected);
+
 /*
  * Counts what one passing run of the named kernel did. Fails the test when the run does not pass.
  * Also fails it when the last ladder_counts() was not true for this kernel, as the loops above
