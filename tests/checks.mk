@@ -44,7 +44,7 @@ check-learn: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) build/c
 BODIES ?= 6
 TAKES_KERNEL += check-bodies
 .PHONY: check-bodies
-check-bodies: packages-python $(STEPS:%=build/check/%) ## check: Feed rungs wrong bodies and their own; make learn must tell them apart (BODIES=0: all)
+check-bodies: packages-python $(STEPS:%=build/check/%) ## check: Give rungs wrong bodies; learn must not call them right (BODIES=0: all)
 	@$(PYTHON) tests/tools/test_bodies.py --sample $(BODIES) $(SEED:%=--seed %) $(KERNEL)
 
 .PHONY: check-warmup

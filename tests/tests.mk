@@ -99,7 +99,7 @@ TAKES_KERNEL += claims
 claims_runs = $(call chosen_runs,$(CLAIMS_RUNS))
 
 .PHONY: claims
-claims: build/check/tests/test_claims ## check: Show what every rung claims, and that the rung before does not keep it (on the CPU)
+claims: build/check/tests/test_claims ## check: Show what every rung claims; the rung before must not keep it
 	@LADDER_CLAIMS=1 $(run_tests) $(claims_runs) >build/check/tests/claims.txt; status=$$?; \
 	    sed -n 's/^claim //p' $(patsubst check/test_claims:%,build/check/tests/test_claims-%.log,$(claims_runs)); \
 	    grep -v '^ *[0-9]* *claim ' build/check/tests/claims.txt; exit $$status

@@ -78,8 +78,12 @@ static void check_row(const struct problem *problem, const struct kernel *kernel
     if (own.count == 0)
         return;
     const struct kernel *before = kernel->after ? find(problem, kernel->after) : NULL;
-    if (before && !claims_check(problem, kernel, before, &others))
-        cr_expect(false, "%s, for the claims of %s", others.complaint, kernel->name);
+    if (before && !claims_check(problem, kernel, before, &others)) {
+        /* Where only some kernels are under test, this one may be wrong. */
+        cr_expect(getenv(KERNEL_VARIABLE), "%s, for the claims of %s", others.complaint,
+                  kernel->name);
+        before = kernel;
+    }
     if (!kernel->after)
         before = check_naive(problem, kernel, &others);
     cr_assert(before, "%s: there is no rung before it that takes its sizes", kernel->name);
