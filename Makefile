@@ -144,9 +144,7 @@ runtime_gpu :=
 runtime_cpu := build/simt/libsimt.a
 runtime_check := $(runtime_cpu)
 
-# These are flags beside the C compiler's; simtcc's are in its rules.
 kernel_flags_gpu = $(NVCC_FLAGS) for $(ARCH)
-kernel_flags_cpu :=
 kernel_flags_check := $(shell cat common/simt/check/flags)
 
 link_gpu = $(NVCC) $(call gencode,$(ARCH))
