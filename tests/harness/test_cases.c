@@ -1,0 +1,133 @@
+/* Lists of cases: how families are read, and what a placement asks of a kernel. */
+#include "harness/cases.h"
+#include "harness/refusal.h"
+#include "problems/attention.h"
+#include "problems/matmul.h"
+#include "problems/softmax.h"
+#include "tests/support/harness.h"
+#include "tests/support/ladder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct problem *const problems[] = {&matmul_problem, &softmax_problem,
+                                                 &attention_problem};
+
+/* A list that cannot be read would end a walk early, and every test that walks over it. */
+TEST(lists, all_can_be_read)
+{
+    for (size_t p = 0; p < sizeof problems / sizeof *problems; p++) {
+        int counts[CASE_LEVELS];
+        for (int level = 0; level < CASE_LEVELS; level++) {
+            struct case_walk walk;
+            struct test_case one;
+            refusal_clear();
+            cases_begin(&walk, problems[p], NULL, (enum case_level)level, 1);
+            for (counts[level] = 0; cases_next(&walk, &one); counts[level]++)
+                cr_expect(*one.wrong != '\0', "%s", case_options(problems[p], &one));
+            cr_expect(!*refusal(), "%s: %s", problems[p]->name, refusal());
+        }
+        cr_expect(counts[CASES_FIRST] >= 1 && counts[CASES_QUICK] > counts[CASES_FIRST] &&
+                      counts[CASES_USUAL] > 2 * counts[CASES_QUICK] &&
+                      counts[CASES_FULL] > counts[CASES_USUAL],
+                  "%s: %d, %d, %d, %d cases", problems[p]->name, counts[0], counts[1], counts[2],
+                  counts[3]);
+    }
+}
+
+/* What a case says of itself leads back to it. */
+TEST(lists, options_make_the_case_again)
+{
+    for (size_t p = 0; p < sizeof problems / sizeof *problems; p++) {
+        struct case_walk walk;
+        struct test_case one;
+        cases_begin(&walk, problems[p], NULL, CASES_FULL, 7);
+        while (cases_next(&walk, &one)) {
+            struct test_case again;
+            case_default(problems[p], &again);
+            const char *options = case_options(problems[p], &one);
+            cr_expect(case_read(problems[p], options, &again), "%s", refusal());
+            again.wrong = one.wrong;
+            cr_expect(memcmp(again.sizes, one.sizes, sizeof one.sizes) == 0 &&
+                          again.inputs == one.inputs && again.offset == one.offset &&
+                          again.offset_array == one.offset_array &&
+                          again.null_array == one.null_array && again.launches == one.launches &&
+                          again.seed == one.seed,
+                      "%s", options);
+        }
+    }
+}
+
+TEST(families, values_advance_together)
+{
+    static const long long expected[][3] = {{1, 7, 4}, {2, 7, 5}, {3, 7, 6}, {8, 9, 10}};
+    const struct kernel kernel = {.name = "none",
+                                  .edges = "--m 1,2,3 --n 7 --k 4,5,6;--sizes 8x9x10 --offset 4"};
+    struct case_walk walk;
+    struct test_case one;
+    cases_begin(&walk, &matmul_problem, &kernel, CASES_USUAL, 1);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        cr_assert(cases_next(&walk, &one), "%s", refusal());
+        cr_expect(memcmp(one.sizes, expected[i], sizeof expected[i]) == 0, "case %zu is %s", i,
+                  case_options(&matmul_problem, &one));
+        cr_expect(one.offset == (i == 3 ? 4u : 0u));
+    }
+}
+
+TEST(families, what_is_not_understood)
+{
+    static const struct {
+        const char *options, *says;
+    } cases[] = {{"--rows 3", "'--rows' is no size of matmul"},
+                 {"--m -3", "--m does not take '-3'"},
+                 {"--m", "--m does not take ''"},
+                 {"--m 3x", "--m does not take '3x'"},
+                 {"--sizes 1x2x3x4", "--sizes does not take '1x2x3x4'"},
+                 {"--inputs odd", "--inputs does not take 'odd'"},
+                 {"--null D", "--null does not take 'D'"},
+                 {"--offset-of D", "--offset-of does not take 'D'"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct test_case one;
+        case_default(&matmul_problem, &one);
+        refusal_clear();
+        cr_expect(!case_read(&matmul_problem, cases[i].options, &one) &&
+                      strstr(refusal(), cases[i].says),
+                  "'%s': '%s' does not say '%s'", cases[i].options, refusal(), cases[i].says);
+    }
+}
+
+static int calls;
+
+/* This one does its work only when it is called for the first time. */
+static cudaError_t only_once(const float *A, const float *B, float *C, int M, int N, int K,
+                             cudaStream_t stream)
+{
+    const size_t bytes = sizeof(float) * (size_t)M * (size_t)N;
+    (void)A, (void)B, (void)K, (void)stream;
+    if (calls++ > 0)
+        return cudaSuccess;
+    float *zeros = calloc(bytes, 1);
+    cr_assert(zeros && cudaMemcpy(C, zeros, bytes, cudaMemcpyHostToDevice) == cudaSuccess);
+    free(zeros);
+    return cudaSuccess;
+}
+
+/* K = 0 makes C = 0. What the first of several launches wrote does not count. */
+TEST(placements, the_last_launch_is_judged)
+{
+    const struct matmul_kernel kernel = {.about.name = "only_once", .launch = only_once};
+    for (int launches = 1; launches <= 3; launches += 2) {
+        struct test_case one;
+        struct trial trial;
+        case_default(&matmul_problem, &one);
+        cr_assert(case_read(&matmul_problem, "--sizes 5x7x0", &one));
+        one.launches = launches;
+        calls = 0;
+        cr_assert(case_trial(&trial, &matmul_problem, &one) == cudaSuccess);
+        const struct verdict verdict = trial_run(&trial, &kernel.about);
+        cr_expect((verdict.status == VERDICT_PASS) == (launches == 1), "%d launches: %s", launches,
+                  verdict.reason);
+        trial_destroy(&trial);
+    }
+}
