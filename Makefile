@@ -1,7 +1,7 @@
 # This file has or includes every target of the project. `make help` lists those that a reader needs, `make help-all` all
 # of them; README.md says how to begin.
 #
-# Three builds live side by side in build/; nothing is written anywhere else:
+# Three builds live side by side in build/, and write nothing anywhere else:
 #   build/gpu    nvcc, for a GPU
 #   build/cpu    the same .cu files on the CPU backend, fast
 #   build/check  the same, with every memory access watched and counted
