@@ -85,8 +85,12 @@ static void describe(const struct device_buffer *buffer, const struct tensor *te
     backend_describe(buffer->data, buffer->bytes, &about);
 }
 
+/* How often a kernel took the whole context along: memory and streams from before are gone. */
+static int resets;
+
 static cudaError_t create_device(struct trial *trial)
 {
+    trial->resets = resets;
     cudaError_t status = cudaStreamCreateWithFlags(&trial->stream, cudaStreamNonBlocking);
     for (int t = 0; t < trial->tensor_count && status == cudaSuccess; t++) {
         const size_t bytes = (size_t)tensor_bytes(&trial->tensors[t]);
@@ -103,9 +107,12 @@ static cudaError_t create_device(struct trial *trial)
 
 static void destroy_device(struct trial *trial)
 {
-    for (int t = 0; t < trial->tensor_count; t++)
-        device_buffer_destroy(&trial->device[t]);
-    if (trial->stream)
+    for (int t = 0; t < trial->tensor_count; t++) {
+        if (trial->resets == resets)
+            device_buffer_destroy(&trial->device[t]);
+        trial->device[t] = (struct device_buffer){0};
+    }
+    if (trial->stream && trial->resets == resets)
         cudaStreamDestroy(trial->stream);
     trial->stream = NULL;
 }
@@ -401,10 +408,8 @@ cudaError_t trial_launch(const struct trial *trial, const struct kernel *kernel,
 static cudaError_t renew_device(struct trial *trial)
 {
     cudaGetLastError(); /* asking for an error that is not sticky clears it */
-    if (cudaDeviceSynchronize() != cudaSuccess) {
-        for (int t = 0; t < trial->tensor_count; t++)
-            trial->device[t] = (struct device_buffer){0};
-        trial->stream = NULL;
+    if (trial->resets == resets && cudaDeviceSynchronize() != cudaSuccess) {
+        resets++;
         cudaDeviceReset();
     }
     destroy_device(trial);
@@ -413,7 +418,8 @@ static cudaError_t renew_device(struct trial *trial)
 
 cudaError_t trial_poison(const struct trial *trial, const struct device_buffer *workspace)
 {
-    cudaError_t status = trial->stream ? cudaGetLastError() : cudaErrorInvalidResourceHandle;
+    const bool there = trial->stream && trial->resets == resets;
+    cudaError_t status = there ? cudaGetLastError() : cudaErrorInvalidResourceHandle;
     for (int t = trial->input_count; t < trial->tensor_count && status == cudaSuccess; t++)
         status = device_buffer_poison(&trial->device[t], check_poison(trial->tensors[t].type, t));
     if (workspace && status == cudaSuccess)

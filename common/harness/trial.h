@@ -64,6 +64,7 @@ struct trial {
     void *host[MAX_TENSORS]; /* inputs as generated, outputs as last read back */
     struct device_buffer device[MAX_TENSORS];
     cudaStream_t stream;
+    int resets; /* how often the device had been reset when this was allocated */
 
     /* For outputs: the rows that are checked (all, unless the reference would take too long), and
      * their right values and scales, [count, cols]. */

@@ -5,8 +5,8 @@
 
 In a copy of the tree, step 01 gets a kernel, and then another on a ladder that it did not have. What cannot be begun is refused
 with nothing written. Nothing is put right by hand: both pass, the rules, the formatter and the pictures have no complaint, and
-the tools that read rows, files, faults, points or lessons have the kernel. Then its author forgets an edge of C: the run at
-whole tiles passes, and the tests, the sanitizer, the row's costs and a grading find the fault. Put right, it passes them all.
+the tools that read rows, files, faults, points or lessons have the kernel. Then its author forgets an edge of C: a run at
+whole tiles passes, and the run's ragged case, the tests, the sanitizer, the row's costs and a grading find the fault. Put right, it passes them all.
 nvcc compiles it where there is one. Needs build/simt and, to be quick, build/cpu and build/check.
 """
 import json
@@ -140,7 +140,10 @@ def found_and_repaired():
     sound = FILE.read_text()
     FILE.write_text(sound.replace("row < M", "row <= M"))
     build()
-    succeeds("the run at whole tiles passes a kernel that forgets an edge", f"build/check/{STEP}", says=rf"^{NAME} +pass")
+    program = f"build/check/{STEP}"
+    succeeds("a run at whole tiles passes a kernel that forgets an edge", program, "--m", "256", "--n", "256", says=rf"^{NAME} +pass")
+    fails("without sizes the run has a ragged case", program, says=f"{NAME}        FAIL")
+    fails("after which the next kernel is judged all the same", program, says=f"{FURTHER}  pass")
     for title, command in tests():
         fails(f"its fault is found by {title}", *command, says=NAME)
     status, output = grading()
