@@ -123,8 +123,8 @@ def build():
 
 def tests():
     """(title, command) of what must find a fault and pass without one: small parts of make test and make sanitize."""
-    yield "the tests' sizes", ("build/cpu/tests/test_01", "--filter", "shapes/rectangles")
-    yield "the sanitizer", ("build/check/tests/test_01", "--filter", "inputs/misaligned")
+    yield "the tests' sizes", ("build/cpu/tests/test_01", "--filter", "cases/part_1")
+    yield "the sanitizer", ("build/check/tests/test_01", "--filter", "cases/part_2")
     yield "the row's costs", ("build/check/tests/test_01", "--filter", "counters/costs")
 
 
