@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* The limits are in FLOPs. */
-static const double ONE_ORDER = 5e4, WATCHED_NONE = 3e7, CPU_NONE = 1e8;
+static const double ONE_ORDER = 5e4, WATCHED_NONE = 1e7, CPU_NONE = 1e8;
 
 const char *const thread_orders[] = {"inorder", "reversed", "random:7", NULL};
 enum { ORDERS = sizeof thread_orders / sizeof *thread_orders - 1 };
