@@ -43,7 +43,8 @@ static struct result run_kernel(const struct request *request, struct trial *tri
     if (result.verdict.status == VERDICT_PASS && backend_has_timing())
         result.milliseconds =
             trial_time(trial, result.kernel, (size_t)request->repeat, &result.verdict);
-    if (result.verdict.status == VERDICT_PASS && !request->has_case && !request->trace)
+    if (result.verdict.status == VERDICT_PASS && !request->has_case && !request->trace &&
+        !request->json /* a tool asks for one run */)
         judge_first(request, trial, result.kernel, &result.verdict);
     return result;
 }

@@ -328,8 +328,8 @@ def show_step(arguments):
             built, complaint = rung.build()
             if built is None:
                 raise Unable("\n".join(complaint))
-            runs = [(sizes, order) for sizes in rung.cases() for order in learn.ORDERS]
-            failing = next((run for run in runs if learn.run_row(built, kernel, *run)["check"] != "pass"), None)
+            runs = learn.judge_cases(built, kernel, "quick")
+            failing = next(((sizes, order) for sizes, order, row in runs if row["check"] != "pass"), None)
             if failing and not arguments.options:
                 options = failing[0].split()
             step_page(str(built), arguments.step, kernel, options, arguments.block, f"{number}_{kernel}_mine", f"{number} · {kernel} (yours)",
