@@ -108,9 +108,9 @@ static bool read_sizes(const struct problem *problem, struct word value, struct 
     return false;
 }
 
-/* Reads an option that is no size. */
+/* Reads an option that is no size. *known becomes false where there is none of this name. */
 static bool read_other(const struct problem *problem, struct word name, struct word value,
-                       struct test_case *one)
+                       struct test_case *one, bool *known)
 {
     long long number = 0;
     if (word_is(name, "--inputs")) {
@@ -124,28 +124,19 @@ static bool read_other(const struct problem *problem, struct word name, struct w
     if (word_is(name, "--sizes"))
         return read_sizes(problem, value, one);
     if (word_is(name, "--null"))
-        return (one->null_array = find_array(problem, one, value)) > 0;
+        return (one->placement.null_array = find_array(problem, one, value)) > 0;
     if (word_is(name, "--offset-of"))
-        return (one->offset_array = find_array(problem, one, value) + 1) > 0;
-    if (!read_number(value, &number) || number < 0)
-        return false;
+        return (one->placement.offset_array = find_array(problem, one, value) + 1) > 0;
+    const bool taken = read_number(value, &number) && number >= 0;
     if (word_is(name, "--offset"))
-        one->offset = (size_t)number;
+        one->placement.offset = (size_t)number;
     else if (word_is(name, "--launches"))
-        one->launches = (int)number;
-    else
+        one->placement.launches = (int)number;
+    else if (word_is(name, "--seed"))
         one->seed = (uint64_t)number;
-    return true;
-}
-
-static bool is_other(struct word name)
-{
-    static const char *const names[] = {"--sizes",     "--inputs",   "--null", "--offset",
-                                        "--offset-of", "--launches", "--seed"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (word_is(name, names[i]))
-            return true;
-    return false;
+    else
+        *known = false;
+    return taken;
 }
 
 /* Reads value `index` of every option. *count becomes the largest number of values. */
@@ -160,11 +151,6 @@ static bool read_options(const struct problem *problem, const char *options, int
             (strncmp(name.begin, "--", 2) != 0 ||
              !word_is((struct word){name.begin + 2, name.length - 2}, problem->sizes[size].name)))
             size++;
-        if (!problem->sizes[size].name && !is_other(name)) {
-            refuse(cudaErrorInvalidValue, "'%.*s' is no size of %s", (int)name.length, name.begin,
-                   problem->name);
-            return false;
-        }
         const char *ahead = options;
         const struct word values = next_word(&ahead);
         const bool flag = problem->sizes[size].name && problem->sizes[size].flag &&
@@ -174,11 +160,24 @@ static bool read_options(const struct problem *problem, const char *options, int
             continue;
         }
         options = ahead;
-        const int values_here = count_values(values);
+        const bool each = word_is(name, "--inputs") && word_is(values, "all");
+        const int values_here = each ? INPUT_KINDS : count_values(values);
         *count = values_here > *count ? values_here : *count;
+        if (each) {
+            one->inputs = (enum input_kind)(index < INPUT_KINDS ? index : INPUT_KINDS - 1);
+            continue;
+        }
         const struct word value = value_of(values, index);
-        if (!(problem->sizes[size].name ? read_size(problem, size, value, one)
-                                        : read_other(problem, name, value, one)))
+        bool known = true;
+        const bool taken = problem->sizes[size].name
+                               ? read_size(problem, size, value, one)
+                               : read_other(problem, name, value, one, &known);
+        if (!known) {
+            refuse(cudaErrorInvalidValue, "'%.*s' is no size of %s", (int)name.length, name.begin,
+                   problem->name);
+            return false;
+        }
+        if (!taken)
             return not_taken(name, value);
     }
     return true;
@@ -192,7 +191,7 @@ bool case_read(const struct problem *problem, const char *options, struct test_c
 
 void case_default(const struct problem *problem, struct test_case *one)
 {
-    *one = (struct test_case){.seed = 1, .launches = 1, .wrong = ""};
+    *one = (struct test_case){.seed = 1, .placement.launches = 1, .wrong = ""};
     for (int s = 0; problem->sizes[s].name; s++)
         one->sizes[s] = problem->sizes[s].watched;
 }
@@ -248,17 +247,21 @@ static bool next_list(struct case_walk *walk)
 bool case_fits(const struct problem *problem, const struct kernel *kernel, struct test_case *one)
 {
     return !(kernel->flushes_subnormals && one->inputs == INPUTS_SUBNORMAL) &&
-           (!problem->fits || problem->fits(kernel, one->sizes, &one->offset));
+           (!problem->fits || problem->fits(kernel, one->sizes, &one->placement.offset));
+}
+
+bool case_same(const struct test_case *a, const struct test_case *b)
+{
+    const struct placement *p = &a->placement, *q = &b->placement;
+    return memcmp(a->sizes, b->sizes, sizeof a->sizes) == 0 && a->inputs == b->inputs &&
+           a->seed == b->seed && p->offset == q->offset && p->offset_array == q->offset_array &&
+           p->null_array == q->null_array && p->launches == q->launches;
 }
 
 /* What a kernel does not take may have become the case before. */
 static bool repeats(struct case_walk *walk, const struct test_case *one)
 {
-    const struct test_case *last = &walk->last;
-    const bool same = memcmp(last->sizes, one->sizes, sizeof last->sizes) == 0 &&
-                      last->inputs == one->inputs && last->offset == one->offset &&
-                      last->offset_array == one->offset_array &&
-                      last->null_array == one->null_array && last->launches == one->launches;
+    const bool same = case_same(&walk->last, one);
     walk->last = *one;
     return same;
 }
@@ -277,7 +280,9 @@ bool cases_next(struct case_walk *walk, struct test_case *one)
         case_default(walk->problem, one);
         one->seed = walk->seed;
         one->wrong = walk->family->wrong;
-        if (!read_options(walk->problem, walk->family->options, walk->index, one, &count))
+        walk->unreadable =
+            !read_options(walk->problem, walk->family->options, walk->index, one, &count);
+        if (walk->unreadable)
             return false;
         if (++walk->index >= count)
             next_family(walk);
@@ -310,17 +315,17 @@ const char *case_options(const struct problem *problem, const struct test_case *
     }
     if (one->inputs != INPUTS_NORMAL)
         ADD(" --inputs %s", input_kind_name(one->inputs));
-    if (one->offset > 0)
-        ADD(" --offset %zu", one->offset);
+    if (one->placement.offset > 0)
+        ADD(" --offset %zu", one->placement.offset);
     memcpy(sizes, one->sizes, sizeof sizes);
     if (problem->tensors(sizes, tensors, &count) == cudaSuccess) {
-        if (one->offset_array > 0)
-            ADD(" --offset-of %s", tensors[one->offset_array - 1].name);
-        if (one->null_array > 0)
-            ADD(" --null %s", tensors[one->null_array].name);
+        if (one->placement.offset_array > 0)
+            ADD(" --offset-of %s", tensors[one->placement.offset_array - 1].name);
+        if (one->placement.null_array > 0)
+            ADD(" --null %s", tensors[one->placement.null_array].name);
     }
-    if (one->launches > 1)
-        ADD(" --launches %d", one->launches);
+    if (one->placement.launches > 1)
+        ADD(" --launches %d", one->placement.launches);
     if (one->seed != 1)
         ADD(" --seed %llu", (unsigned long long)one->seed);
 #undef ADD
@@ -330,7 +335,5 @@ const char *case_options(const struct problem *problem, const struct test_case *
 cudaError_t case_trial(struct trial *trial, const struct problem *problem,
                        const struct test_case *one)
 {
-    const struct placement placement = {one->offset, one->offset_array, one->null_array,
-                                        one->launches};
-    return trial_create_placed(trial, problem, one->sizes, one->inputs, one->seed, &placement);
+    return trial_create_placed(trial, problem, one->sizes, one->inputs, one->seed, &one->placement);
 }

@@ -27,8 +27,8 @@ extern const char *const case_level_names[CASE_LEVELS + 1]; /* "first", ...; end
  * Options with several values advance together: these are three cases. "--sizes 3x5x7,9x9x9" gives
  * the problem's first sizes, in their order. A flag is set by "--causal" and takes 0,1 like any
  * other size. What is left out has the value that the problem suggests where every access is
- * watched. The other options are those of struct test_case: --inputs, --offset, --offset-of,
- * --null, --launches.
+ * watched. The other options are --inputs, where "all" stands for every kind in turn, --seed, and
+ * those of struct placement: --offset, --offset-of, --null, --launches.
  */
 struct case_family {
     enum case_level level;
@@ -36,16 +36,12 @@ struct case_family {
     const char *wrong;   /* what may be wrong there */
 };
 
-/* A test_case is one run that is judged. Where no array is named, the index is 0, which is an
- * input's. */
+/* A test_case is one run that is judged. */
 struct test_case {
     long long sizes[MAX_SIZES];
     enum input_kind inputs;
     uint64_t seed;
-    size_t offset;    /* the device pointers' distance from an aligned address, in bytes ... */
-    int offset_array; /* ... of the tensor with this index plus 1 alone, or of all for 0 */
-    int null_array;   /* the output that the caller does not want */
-    int launches;     /* the kernel runs so often, one launch right behind the other */
+    struct placement placement;
     const char *wrong;
 };
 
@@ -60,6 +56,7 @@ struct case_walk {
     int index; /* within the family */
     uint64_t seed;
     struct test_case last;
+    bool unreadable; /* the walk ended at a case that cannot be read: refusal() says why */
 };
 
 /*
@@ -70,8 +67,7 @@ struct case_walk {
 void cases_begin(struct case_walk *walk, const struct problem *problem, const struct kernel *kernel,
                  enum case_level level, uint64_t seed);
 
-/* Returns false when there are no more cases, or with a complaint (refusal.h) when one cannot be
- * read. */
+/* Returns false when there are no more cases, or one cannot be read. */
 bool cases_next(struct case_walk *walk, struct test_case *one);
 
 /* Changes a case to what the kernel takes. Returns false where that is impossible. */
@@ -86,6 +82,9 @@ void case_default(const struct problem *problem, struct test_case *one);
  * with a complaint (refusal.h).
  */
 bool case_read(const struct problem *problem, const char *options, struct test_case *one);
+
+/* Returns whether two cases are the same run. */
+bool case_same(const struct test_case *a, const struct test_case *b);
 
 /* Returns the options that make this case, valid until the next call: "--m 3 --n 5 --k 7". */
 const char *case_options(const struct problem *problem, const struct test_case *one);

@@ -1,6 +1,5 @@
 #include "claims.h"
 
-#include "cases.h"
 #include "device/backend.h"
 #include "refusal.h"
 
@@ -73,7 +72,6 @@ static bool parse_group(struct claims *claims, const struct problem *problem,
                         const struct kernel *kernel, char *text)
 {
     struct claim group = {0};
-    struct test_case one;
     char *bounds = strchr(text, ':');
     if (bounds == NULL)
         return complain(claims, "'%s' has no colon after its options", text);
@@ -81,12 +79,11 @@ static bool parse_group(struct claims *claims, const struct problem *problem,
     text += strspn(text, " ");
     if ((size_t)snprintf(group.options, sizeof group.options, "%s", text) >= sizeof group.options)
         return complain(claims, "'%s' is too long", text);
-    case_default(problem, &one);
-    if (!case_read(problem, text, &one))
+    case_default(problem, &group.at);
+    if (!case_read(problem, text, &group.at))
         return complain(claims, "%s", refusal());
-    if (!case_fits(problem, kernel, &one))
+    if (!case_fits(problem, kernel, &group.at))
         return complain(claims, "%s does not take '%s'", kernel->name, text);
-    memcpy(group.sizes, one.sizes, sizeof group.sizes);
     for (char *bound; (bound = strsep(&bounds, ","));)
         if (!parse_bound(claims, bound, &group))
             return false;
@@ -116,11 +113,11 @@ static bool count(const struct problem *problem, const struct kernel *runs, stru
 {
     struct trial trial;
     refusal_clear();
-    const cudaError_t status = trial_create(&trial, problem, group->sizes, INPUTS_NORMAL, 1, 0);
+    const cudaError_t status = case_trial(&trial, problem, &group->at);
     if (status != cudaSuccess)
         return complain(claims, "%s at %s: %s", runs->name, group->options,
                         *refusal() ? refusal() : cudaGetErrorString(status));
-    memcpy(group->sizes, trial.sizes, sizeof group->sizes);
+    memcpy(group->at.sizes, trial.sizes, sizeof trial.sizes);
     backend_counters_reset();
     const struct verdict verdict = trial_run(&trial, runs);
     backend_counters(counted);
@@ -159,7 +156,7 @@ bool claims_check(const struct problem *problem, const struct kernel *claimant,
         if (i == 0 || strcmp(claim->options, claim[-1].options) != 0) {
             if (!count(problem, runs, claim, claims, &counted))
                 return false;
-            workspace = problem_workspace(problem, runs, claim->sizes);
+            workspace = problem_workspace(problem, runs, claim->at.sizes);
         }
         claim->value = value_of(claim->what, &counted, workspace);
         claim->kept = claim->at_most ? claim->value <= claim->bound : claim->value >= claim->bound;

@@ -12,13 +12,13 @@
 #ifndef COMMON_CLAIMS_H
 #define COMMON_CLAIMS_H
 
-#include "problem.h"
+#include "cases.h"
 
 enum { MAX_CLAIMS = 32 };
 
 struct claim {
     char options[96]; /* of the step's program, as the row says them */
-    long long sizes[MAX_SIZES];
+    struct test_case at;
     const char *what; /* the counter's name in struct counters, or "workspace_bytes" */
     bool at_most;     /* <=, otherwise >= */
     unsigned long long bound;

@@ -117,13 +117,18 @@ static error_t select_ladder(struct request *request, const char *name)
     return complain(request, "--ladder is '%s'; it must be one of %s", name, names);
 }
 
+static void append_kinds(char *names)
+{
+    for (int kind = 0; kind < INPUT_KINDS; kind++)
+        append_name(names, input_kind_name((enum input_kind)kind));
+}
+
 static error_t select_inputs(struct request *request, const char *name)
 {
     char names[MAX_ARGUMENT_NAMES] = "";
     if (input_kind_find(name, &request->inputs))
         return 0;
-    for (int kind = 0; kind < INPUT_KINDS; kind++)
-        append_name(names, input_kind_name((enum input_kind)kind));
+    append_kinds(names);
     return complain(request, "--inputs is '%s'; it must be one of %s", name, names);
 }
 
@@ -313,7 +318,11 @@ bool options_parse(struct request *request, const struct step *step, int argc, c
     }
     set_defaults(request);
 
-    static const struct argp_option general[] = {
+    char kinds[MAX_ARGUMENT_NAMES] = "";
+    append_kinds(kinds);
+    snprintf(kinds + strlen(kinds), sizeof kinds - strlen(kinds), " (default: %s)",
+             input_kind_name(request->inputs));
+    const struct argp_option general[] = {
         {"help", HELP_KEY, NULL, 0, "Show this and exit", 1},
         {"list", LIST_KEY, NULL, 0,
          "List the kernels in reading order and exit; with --json, all that their rows say", 1},
@@ -321,10 +330,7 @@ bool options_parse(struct request *request, const struct step *step, int argc, c
          1},
         {"ladder", LADDER_KEY, "NAME", 0, "Run this ladder only: core, limit ... (default: all)",
          1},
-        {"inputs", INPUTS_KEY, "KIND", 0,
-         "normal, uniform, large, ascending, descending, outliers, constant, special or subnormal "
-         "(default: normal)",
-         3},
+        {"inputs", INPUTS_KEY, "KIND", 0, kinds, 3},
         {"seed", SEED_KEY, "N", 0, "Seed of the inputs (default: 1)", 3},
         {"offset", OFFSET_KEY, "N", 0, "Arrays begin N bytes past an aligned address", 3},
         {"offset-of", OFFSET_OF_KEY, "NAME", 0, "Only this array does", 3},

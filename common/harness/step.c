@@ -98,7 +98,6 @@ static enum step_status run_cases_of(const struct request *request, const struct
     struct result result = {.kernel = kernel};
     struct case_count count = {.kernel = kernel};
     cases_begin(&walk, request->problem, kernel, (enum case_level)request->cases, request->seed);
-    refusal_clear();
     for (long long number = 0; result.verdict.status != VERDICT_SKIPPED && cases_next(&walk, &one);
          number++) {
         struct trial trial;
@@ -119,10 +118,9 @@ static enum step_status run_cases_of(const struct request *request, const struct
             count.failed++;
         status = worse(status, &result);
         trial_destroy(&trial);
-        refusal_clear();
     }
     report_case_count(request, &count);
-    if (*refusal()) { /* a case cannot be read */
+    if (walk.unreadable) {
         fprintf(stderr, "%s: %s\n", request->step->name, refusal());
         status = STEP_BAD_USAGE;
     }

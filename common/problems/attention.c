@@ -581,8 +581,6 @@ static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SI
  * head_dim is rounded up to a multiple that it takes, too.
  */
 
-#define ALL_KINDS "normal,uniform,large,ascending,descending,outliers,constant,special,subnormal"
-
 static const struct case_family cases[] = {
     {CASES_QUICK, "--heads 1,2 --seq 32 --head-dim 32,64", "whole tiles"},
     {CASES_QUICK, "--heads 2 --seq-q 19 --seq-kv 37 --head-dim 24 --null LSE",
@@ -620,13 +618,13 @@ static const struct case_family cases[] = {
      "--batch 2,3,1 --heads 3,2,4 --kv-heads 3,1,2 --seq-q 18,9,18 --seq-kv 37,70,37 "
      "--head-dim 20",
      "batches and heads"},
-    {CASES_USUAL, "--heads 1 --seq-q 35 --seq-kv 131 --head-dim 64 --inputs " ALL_KINDS,
+    {CASES_USUAL, "--heads 1 --seq-q 35 --seq-kv 131 --head-dim 64 --inputs all",
      "values of each kind"},
-    {CASES_USUAL, "--heads 1 --seq-q 17 --seq-kv 66 --head-dim 19 --inputs " ALL_KINDS,
+    {CASES_USUAL, "--heads 1 --seq-q 17 --seq-kv 66 --head-dim 19 --inputs all",
      "values of each kind"},
-    {CASES_USUAL, "--heads 1 --seq-q 67 --seq-kv 131 --head-dim 64 --causal --inputs " ALL_KINDS,
+    {CASES_USUAL, "--heads 1 --seq-q 67 --seq-kv 131 --head-dim 64 --causal --inputs all",
      "values of each kind, with a mask"},
-    {CASES_USUAL, "--heads 1 --seq-q 1 --seq-kv 700 --head-dim 40 --inputs " ALL_KINDS,
+    {CASES_USUAL, "--heads 1 --seq-q 1 --seq-kv 700 --head-dim 40 --inputs all",
      "one query, values of each kind"},
     {CASES_USUAL, "--heads 3 --seq-q 6,7 --seq-kv 300,300 --head-dim 20 --inputs special",
      "scores of -inf: whole tiles, runs of keys, and all"},

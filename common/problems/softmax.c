@@ -215,7 +215,6 @@ static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SI
 
 /* ---- Cases ---- */
 
-#define ALL_KINDS "normal,uniform,large,ascending,descending,outliers,constant,special,subnormal"
 /* As many rows as there are special ones, each with its element in three places. */
 #define SPECIAL "--rows 39 --inputs special "
 
@@ -229,12 +228,12 @@ static const struct case_family cases[] = {
     {CASES_USUAL,
      "--rows 5 --cols 1,2,3,4,5,7,8,31,32,33,63,65,80,100,127,128,129 --inputs ascending",
      "short rows, each with a maximum at its end"},
-    {CASES_USUAL, "--rows 5 --cols 3 --inputs " ALL_KINDS, "values of each kind"},
-    {CASES_USUAL, "--rows 5 --cols 33 --inputs " ALL_KINDS, "values of each kind"},
-    {CASES_USUAL, "--rows 5 --cols 127 --inputs " ALL_KINDS, "values of each kind"},
-    {CASES_USUAL, "--rows 3 --cols 1031 --inputs " ALL_KINDS, "values of each kind"},
-    {CASES_USUAL, "--rows 3 --cols 4100 --inputs " ALL_KINDS, "values of each kind"},
-    {CASES_USUAL, "--rows 2 --cols 16388 --inputs " ALL_KINDS, "values of each kind"},
+    {CASES_USUAL, "--rows 5 --cols 3 --inputs all", "values of each kind"},
+    {CASES_USUAL, "--rows 5 --cols 33 --inputs all", "values of each kind"},
+    {CASES_USUAL, "--rows 5 --cols 127 --inputs all", "values of each kind"},
+    {CASES_USUAL, "--rows 3 --cols 1031 --inputs all", "values of each kind"},
+    {CASES_USUAL, "--rows 3 --cols 4100 --inputs all", "values of each kind"},
+    {CASES_USUAL, "--rows 2 --cols 16388 --inputs all", "values of each kind"},
     {CASES_USUAL,
      "--rows 3 --cols 131,132,255,256,260,511,515,516,1000,1023,1024,1025,1028,1031,2047,2051,"
      "2052,4096,4097,4100,8191,8196 --inputs ascending",
@@ -264,9 +263,9 @@ static const struct case_family cases[] = {
     {CASES_USUAL, SPECIAL "--cols 1,2,5,128,515,1023,4096,4097,32777", "infinities and NaN"},
     {CASES_USUAL, "--sizes 40x1031,9x4100 --launches 3", "what one launch leaves to the next"},
     {CASES_FULL, "--sizes 65537x1,66000x5", "more rows than 16 bits count"},
-    {CASES_FULL, "--rows 5 --cols 7 --inputs " ALL_KINDS, "values of each kind"},
-    {CASES_FULL, "--rows 3 --cols 515 --inputs " ALL_KINDS, "values of each kind"},
-    {CASES_FULL, "--rows 2 --cols 8196 --inputs " ALL_KINDS, "values of each kind"},
+    {CASES_FULL, "--rows 5 --cols 7 --inputs all", "values of each kind"},
+    {CASES_FULL, "--rows 3 --cols 515 --inputs all", "values of each kind"},
+    {CASES_FULL, "--rows 2 --cols 8196 --inputs all", "values of each kind"},
     {0},
 };
 

@@ -204,19 +204,20 @@ def failed_once(step):
         words = line.partition("#")[0].split()
         if words[:1] != [step]:
             continue
-        sizes = dict(word.split("=") for word in words[2:])
+        options = [part.split() for part in " ".join(words[2:]).split("--")[1:]]
+        sizes = {name: int(value[0]) if value and value[0].isdigit() else value[0] if value else True for name, *value in options}
         kind, element = sizes.pop("inputs", "normal"), sizes.pop("type", "f32")
-        sizes = {name: int(value) if value.isdigit() else value == "true" for name, value in sizes.items()}
         yield words[1], {"sizes": sizes, "type": element, "inputs": kind, "seed": 1, "order": "inorder"}
 
 
 def line_of(step, kernel, listing, problem):
     """Returns the failure as a line of the list."""
-    words = [step, kernel, *(f"{name}={str(value).lower()}" for name, value in problem["sizes"].items() if value is not False)]
+    words = [step, kernel, *(f"--{name}" if value is True else f"--{name} {value}" for name, value in problem["sizes"].items()
+                             if value is not False)]
     if problem["type"] != "f32":
-        words.append(f"type={problem['type']}")
+        words.append(f"--type {problem['type']}")
     if problem["inputs"] in listing["inputs"] and problem["inputs"] != "normal":
-        words.append(f"inputs={problem['inputs']}")
+        words.append(f"--inputs {problem['inputs']}")
     return " ".join(words)
 
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* The limits are in FLOPs. */
-static const double ONE_ORDER = 5e4, WATCHED_NONE = 1e7, CPU_NONE = 1e8;
+static const double ONE_ORDER = 5e4, WATCHED_NONE = 3e7, CPU_NONE = 1e8;
 
 const char *const thread_orders[] = {"inorder", "reversed", "random:7", NULL};
 enum { ORDERS = sizeof thread_orders / sizeof *thread_orders - 1 };
@@ -298,7 +298,7 @@ static void check_case(const struct problem *problem, const struct kernel *kerne
     if (!wanted(kernel) || !case_fits(problem, kernel, &one) ||
         too_large_to_watch(problem, one.sizes))
         return;
-    if (!trial.problem || memcmp(&last, &one, sizeof one) != 0) {
+    if (!trial.problem || !case_same(&last, &one)) {
         if (trial.problem)
             trial_destroy(&trial);
         refusal_clear();
@@ -313,7 +313,6 @@ void ladder_cases(const struct problem *problem, const void *table, int part, in
 {
     struct case_walk walk;
     struct test_case one;
-    refusal_clear();
     cases_begin(&walk, problem, NULL, CASES_USUAL, 1);
     for (int number = 0; cases_next(&walk, &one); number++) {
         const struct kernel *kernel;
@@ -321,13 +320,12 @@ void ladder_cases(const struct problem *problem, const void *table, int part, in
              number % parts == part && (kernel = problem_kernel(problem, table, i))->name; i++)
             check_case(problem, kernel, one);
     }
-    cr_assert(!*refusal(), "%s", refusal());
+    cr_assert(!walk.unreadable, "%s", refusal());
 }
 
 void ladder_own_cases(const struct problem *problem, const void *table)
 {
     const struct kernel *kernel;
-    refusal_clear();
     for (size_t i = 0; (kernel = problem_kernel(problem, table, i))->name; i++) {
         struct case_walk walk;
         struct test_case one;
@@ -336,8 +334,8 @@ void ladder_own_cases(const struct problem *problem, const void *table)
         cases_begin(&walk, problem, kernel, CASES_USUAL, 1);
         while (cases_next(&walk, &one) && walk.stage <= 2)
             check_case(problem, kernel, one);
+        cr_assert(!walk.unreadable, "%s: %s", kernel->name, refusal());
     }
-    cr_assert(!*refusal(), "%s", refusal());
 }
 
 const struct kernel *ladder_find(const struct problem *problem, const void *table, const char *name)
@@ -350,35 +348,6 @@ const struct kernel *ladder_find(const struct problem *problem, const void *tabl
     return NULL;
 }
 
-/* Puts a word of failed_once.txt, "m=3" or "causal=true" or "type=f16", into sizes or *kind. */
-static void read_word(const struct problem *problem, const char *word, long long *sizes,
-                      enum input_kind *kind)
-{
-    const char *value = strchr(word, '=');
-    cr_assert(value != NULL, "failed_once.txt: '%s' is no size", word);
-    const size_t length = (size_t)(value++ - word);
-    for (int i = 0; i < INPUT_KINDS && strncmp(word, "inputs=", length + 1) == 0; i++)
-        if (strcmp(value, input_kind_name((enum input_kind)i)) == 0) {
-            *kind = (enum input_kind)i;
-            return;
-        }
-    for (int s = 0; problem->sizes[s].name; s++) {
-        const struct size_option *size = &problem->sizes[s];
-        if (strlen(size->name) != length || strncmp(size->name, word, length) != 0)
-            continue;
-        char *end;
-        sizes[s] = strtoll(value, &end, 10);
-        if (*end == '\0' && end != value)
-            return;
-        sizes[s] = strcmp(value, "true") == 0;
-        for (int i = 0; size->choices && size->choices[i]; i++)
-            if (strcmp(value, size->choices[i]) == 0)
-                sizes[s] = i;
-        return;
-    }
-    cr_assert(false, "failed_once.txt: %s has no '%s'", problem->name, word);
-}
-
 void ladder_failed_once(const struct problem *problem, const void *table, const char *step)
 {
     FILE *file = fopen("tests/steps/failed_once.txt", "r");
@@ -388,18 +357,18 @@ void ladder_failed_once(const struct problem *problem, const void *table, const 
         if (!word || strcmp(word, step) != 0)
             continue;
         const struct kernel *kernel = ladder_find(problem, table, strtok_r(NULL, " \n", &rest));
-        long long sizes[MAX_SIZES] = {0};
-        enum input_kind kind = INPUTS_NORMAL;
-        while ((word = strtok_r(NULL, " \n", &rest)))
-            read_word(problem, word, sizes, &kind);
+        struct test_case one;
+        case_default(problem, &one);
+        rest[strcspn(rest, "\n")] = '\0';
+        cr_assert(case_read(problem, rest, &one), "failed_once.txt: %s", refusal());
         if (!wanted(kernel))
             continue;
-        if (problem->flops(sizes) > CPU_NONE && !ladder_full_size()) {
-            skip(describe(problem, sizes), "needs a GPU that no tool watches");
+        if (problem->flops(one.sizes) > CPU_NONE && !ladder_full_size()) {
+            skip(describe(problem, one.sizes), "needs a GPU that no tool watches");
             continue;
         }
-        struct trial trial = ladder_trial(problem, sizes, kind, 1, 0);
-        check_kernel(&trial, kernel, input_kind_name(kind));
+        struct trial trial = ladder_trial(problem, one.sizes, one.inputs, 1, 0);
+        check_kernel(&trial, kernel, input_kind_name(one.inputs));
         trial_destroy(&trial);
     }
     fclose(file);

@@ -103,7 +103,7 @@ void ladder_devices(const struct problem *problem, const void *table, const long
  * skipped with a line that says so. A refusal is a failure.
  *
  * On the CPU a case of more than 50,000 FLOPs runs in only one order, another one each time. Where
- * every access is watched, a case of more than 10 million is skipped with a line that says so.
+ * every access is watched, a case of more than 30 million is skipped with a line that says so.
  */
 void ladder_check(const struct problem *problem, const void *table, const long long *sizes,
                   enum input_kind kind, uint64_t seed, size_t offset);
