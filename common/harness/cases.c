@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const case_level_names[CASE_LEVELS + 1] = {"first", "quick", "usual", "full", NULL};
+const char *const case_level_names[CASE_LEVELS + 1] = {"first", "quick",  "usual",
+                                                       "full",  "hidden", NULL};
 
 /* A word is part of a text. */
 struct word {
@@ -49,11 +50,36 @@ static int count_values(struct word values)
     return count;
 }
 
-static bool read_number(struct word word, long long *number)
+/* A draw says which number of a range is meant: the first, unless the case is a hidden one. */
+struct draw {
+    bool hidden;
+    uint64_t seed, stream, drawn; /* so many numbers of this stream have been drawn */
+};
+
+static long long draw_below(struct draw *draw, long long count)
 {
-    char *end;
-    *number = strtoll(word.begin, &end, 10);
-    return word.length > 0 && end == word.begin + word.length;
+    return draw->hidden
+               ? (long long)(input_bits(draw->seed, draw->stream, draw->drawn++) % (uint64_t)count)
+               : 0;
+}
+
+/* Reads "33", or draws from "33..60" or "32..96/16". */
+static bool read_number(struct word word, struct draw *draw, long long *number)
+{
+    const char *const end = word.begin + word.length;
+    long long last, step = 1;
+    char *at;
+    *number = last = strtoll(word.begin, &at, 10);
+    if (at == word.begin || at > end)
+        return false;
+    if (at < end && strncmp(at, "..", 2) == 0)
+        last = strtoll(at + 2, &at, 10);
+    if (at < end && *at == '/')
+        step = strtoll(at + 1, &at, 10);
+    if (at != end || last < *number || step < 1)
+        return false;
+    *number += draw_below(draw, (last - *number) / step + 1) * step;
+    return true;
 }
 
 static bool not_taken(struct word name, struct word value)
@@ -79,7 +105,7 @@ static int find_array(const struct problem *problem, const struct test_case *one
 }
 
 static bool read_size(const struct problem *problem, int index, struct word value,
-                      struct test_case *one)
+                      struct draw *draw, struct test_case *one)
 {
     const struct size_option *size = &problem->sizes[index];
     for (int choice = 0; size->choices && size->choices[choice]; choice++)
@@ -88,18 +114,20 @@ static bool read_size(const struct problem *problem, int index, struct word valu
             return true;
         }
     const long long most = size->flag ? 1 : size->maximum;
-    return read_number(value, &one->sizes[index]) && one->sizes[index] >= size->minimum &&
+    return read_number(value, draw, &one->sizes[index]) && one->sizes[index] >= size->minimum &&
            one->sizes[index] <= most;
 }
 
 /* Reads "3x5x7", the first sizes of the problem in their order. */
-static bool read_sizes(const struct problem *problem, struct word value, struct test_case *one)
+static bool read_sizes(const struct problem *problem, struct word value, struct draw *draw,
+                       struct test_case *one)
 {
     const char *const end = value.begin + value.length;
     for (int s = 0; problem->sizes[s].name; s++) {
         const char *x = memchr(value.begin, 'x', (size_t)(end - value.begin));
         if (!read_size(problem, s,
-                       (struct word){value.begin, (size_t)((x ? x : end) - value.begin)}, one))
+                       (struct word){value.begin, (size_t)((x ? x : end) - value.begin)}, draw,
+                       one))
             return false;
         if (!x)
             return true;
@@ -110,7 +138,7 @@ static bool read_sizes(const struct problem *problem, struct word value, struct 
 
 /* Reads an option that is no size. *known becomes false where there is none of this name. */
 static bool read_other(const struct problem *problem, struct word name, struct word value,
-                       struct test_case *one, bool *known)
+                       struct draw *draw, struct test_case *one, bool *known)
 {
     long long number = 0;
     if (word_is(name, "--inputs")) {
@@ -122,12 +150,12 @@ static bool read_other(const struct problem *problem, struct word name, struct w
         return false;
     }
     if (word_is(name, "--sizes"))
-        return read_sizes(problem, value, one);
+        return read_sizes(problem, value, draw, one);
     if (word_is(name, "--null"))
         return (one->placement.null_array = find_array(problem, one, value)) > 0;
     if (word_is(name, "--offset-of"))
         return (one->placement.offset_array = find_array(problem, one, value) + 1) > 0;
-    const bool taken = read_number(value, &number) && number >= 0;
+    const bool taken = read_number(value, draw, &number) && number >= 0;
     if (word_is(name, "--offset"))
         one->placement.offset = (size_t)number;
     else if (word_is(name, "--launches"))
@@ -141,7 +169,7 @@ static bool read_other(const struct problem *problem, struct word name, struct w
 
 /* Reads value `index` of every option. *count becomes the largest number of values. */
 static bool read_options(const struct problem *problem, const char *options, int index,
-                         struct test_case *one, int *count)
+                         struct draw *draw, struct test_case *one, int *count)
 {
     *count = 1;
     for (struct word name; (name = next_word(&options)).length > 0;) {
@@ -170,8 +198,8 @@ static bool read_options(const struct problem *problem, const char *options, int
         const struct word value = value_of(values, index);
         bool known = true;
         const bool taken = problem->sizes[size].name
-                               ? read_size(problem, size, value, one)
-                               : read_other(problem, name, value, one, &known);
+                               ? read_size(problem, size, value, draw, one)
+                               : read_other(problem, name, value, draw, one, &known);
         if (!known) {
             refuse(cudaErrorInvalidValue, "'%.*s' is no size of %s", (int)name.length, name.begin,
                    problem->name);
@@ -185,8 +213,9 @@ static bool read_options(const struct problem *problem, const char *options, int
 
 bool case_read(const struct problem *problem, const char *options, struct test_case *one)
 {
+    struct draw draw = {0};
     int count;
-    return read_options(problem, options, 0, one, &count);
+    return read_options(problem, options, 0, &draw, one, &count);
 }
 
 void case_default(const struct problem *problem, struct test_case *one)
@@ -244,6 +273,51 @@ static bool next_list(struct case_walk *walk)
     }
 }
 
+/* Returns whether the walk's level takes the family. */
+static bool taken(const struct case_walk *walk)
+{
+    const char *const options = walk->family->options;
+    const char *const range = strstr(options, "..");
+    const bool drawn = range && range < options + strcspn(options, ";");
+    return walk->level == CASES_HIDDEN ? drawn || walk->family->level <= CASES_QUICK
+                                       : walk->family->level <= walk->level;
+}
+
+/* What a hidden case draws depends on the seed, the kernel and its family alone: no other case, and
+ * no list that grows, moves it. */
+static struct draw draw_of(const struct case_walk *walk)
+{
+    const char *const options = walk->family->options;
+    uint64_t hash = 14695981039346656037U;
+    for (const char *c = walk->kernel ? walk->kernel->name : ""; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 1099511628211U;
+    for (size_t i = 0; i < strcspn(options, ";"); i++)
+        hash = (hash ^ (unsigned char)options[i]) * 1099511628211U;
+    return (struct draw){walk->level == CASES_HIDDEN, walk->seed, hash, 0};
+}
+
+/* Reads the walk's case of its family, and goes on to the next: of a family that is drawn from
+ * there is one. */
+static bool read_case(struct case_walk *walk, struct test_case *one)
+{
+    struct draw draw = draw_of(walk), first = {0};
+    int count;
+    case_default(walk->problem, one);
+    if (!read_options(walk->problem, walk->family->options, walk->index, &first, one, &count))
+        return false;
+    if (draw.hidden) {
+        walk->index = (int)draw_below(&draw, count);
+        case_default(walk->problem, one);
+        read_options(walk->problem, walk->family->options, walk->index, &draw, one, &count);
+        walk->index = count;
+    }
+    one->seed = draw.hidden ? input_bits(draw.seed, draw.stream, draw.drawn) >> 2 : walk->seed;
+    one->wrong = walk->family->wrong;
+    if (++walk->index >= count)
+        next_family(walk);
+    return true;
+}
+
 bool case_fits(const struct problem *problem, const struct kernel *kernel, struct test_case *one)
 {
     return !(kernel->flushes_subnormals && one->inputs == INPUTS_SUBNORMAL) &&
@@ -268,24 +342,17 @@ static bool repeats(struct case_walk *walk, const struct test_case *one)
 
 bool cases_next(struct case_walk *walk, struct test_case *one)
 {
-    int count;
     for (;;) {
         while (!walk->family || !walk->family->options)
             if (!next_list(walk))
                 return false;
-        if (walk->family->level > walk->level) {
+        if (!taken(walk)) {
             next_family(walk);
             continue;
         }
-        case_default(walk->problem, one);
-        one->seed = walk->seed;
-        one->wrong = walk->family->wrong;
-        walk->unreadable =
-            !read_options(walk->problem, walk->family->options, walk->index, one, &count);
+        walk->unreadable = !read_case(walk, one);
         if (walk->unreadable)
             return false;
-        if (++walk->index >= count)
-            next_family(walk);
         if ((!walk->kernel || case_fits(walk->problem, walk->kernel, one)) && !repeats(walk, one))
             return true;
     }

@@ -8,12 +8,15 @@
 
 #include "trial.h"
 
-/* Each level contains those before it. */
+/* Each level contains those before it, the hidden one excepted. */
 enum case_level {
     CASES_FIRST, /* what every run of a step's program has time for */
     CASES_QUICK, /* a verdict within seconds where every access is watched */
     CASES_USUAL, /* what the tests of a step have time for */
     CASES_FULL,  /* everything */
+    /* For grading: one case of each family up to quick, and of each that has a range, drawn with
+     * its inputs from the seed. */
+    CASES_HIDDEN,
     CASE_LEVELS
 };
 
@@ -26,7 +29,8 @@ extern const char *const case_level_names[CASE_LEVELS + 1]; /* "first", ...; end
  *
  * Options with several values advance together: these are three cases. "--sizes 3x5x7,9x9x9" gives
  * the problem's first sizes, in their order. A flag is set by "--causal" and takes 0,1 like any
- * other size. What is left out has the value that the problem suggests where every access is
+ * other size. A range, "33..60" or "32..96/16", is its first number, and any of them in a hidden
+ * case. What is left out has the value that the problem suggests where every access is
  * watched. The other options are --inputs, where "all" stands for every kind in turn, --seed, and
  * those of struct placement: --offset, --offset-of, --null, --launches.
  */

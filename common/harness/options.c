@@ -337,7 +337,7 @@ bool options_parse(struct request *request, const struct step *step, int argc, c
         {"null", NULL_KEY, "NAME", 0, "Pass null for this output", 3},
         {"launches", LAUNCHES_KEY, "N", 0, "Launches in a row before the result is judged", 3},
         {"cases", CASES_KEY, "LEVEL", 0,
-         "Instead of one run, judge by the list of cases: first, quick, usual or full", 3},
+         "Instead of one run, judge by the list of cases: first, quick, usual, full or hidden", 3},
         {"part", PART_KEY, "I/N", 0, "Of the cases, only every Nth", 3},
         {"claims", CLAIMS_KEY, NULL, 0,
          "Instead of one run, judge by what each row claims (the checked build only)", 3},

@@ -526,6 +526,18 @@ static void json_size(const struct request *request, int index)
     printf("}");
 }
 
+/* Copies options of a case (cases.h) as the step's program takes them: of "33..60" the 33. */
+static void first_of_ranges(char *to, size_t bytes, const char *options)
+{
+    size_t used = 0;
+    while (*options && used + 1 < bytes)
+        if (strncmp(options, "..", 2) == 0)
+            options += strspn(options, ".0123456789/");
+        else
+            to[used++] = *options++;
+    to[used] = '\0';
+}
+
 /* Prints a row's own facts as a JSON object that it leaves open. */
 static void json_facts(const struct problem *problem, const struct kernel *kernel)
 {
@@ -537,7 +549,8 @@ static void json_facts(const struct problem *problem, const struct kernel *kerne
     print_text("architecture", kernel->architecture ? kernel->architecture : "");
     printf(", \"falls_back\": %s, \"polls\": %s", kernel->falls_back ? "true" : "false",
            kernel->polls ? "true" : "false");
-    const char *own_sizes = kernel->own_sizes ? kernel->own_sizes : "";
+    char own_sizes[200];
+    first_of_ranges(own_sizes, sizeof own_sizes, kernel->own_sizes ? kernel->own_sizes : "");
     print_text("own_sizes", own_sizes);
     print_text("edges", kernel->edges ? kernel->edges : "");
     print_text("shown_sizes", kernel->shown_sizes ? kernel->shown_sizes : own_sizes);

@@ -582,20 +582,23 @@ static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SI
  */
 
 static const struct case_family cases[] = {
-    {CASES_QUICK, "--heads 1,2 --seq 32 --head-dim 32,64", "whole tiles"},
-    {CASES_QUICK, "--heads 2 --seq-q 19 --seq-kv 37 --head-dim 24 --null LSE",
+    {CASES_QUICK, "--heads 1,2 --seq 32..96/32 --head-dim 32,64", "whole tiles"},
+    {CASES_QUICK, "--heads 2 --seq-q 19..31 --seq-kv 37..60 --head-dim 24..40/8 --null LSE",
      "an LSE that is null"},
     {CASES_FIRST,
-     "--batch 2 --heads 2 --kv-heads 1 --seq-q 33 --seq-kv 65 --head-dim 40 --inputs ascending",
+     "--batch 2 --heads 2 --kv-heads 1 --seq-q 33..47 --seq-kv 65..90 --head-dim 40..56/8 "
+     "--inputs ascending",
      "ragged tiles, shared keys, a maximum that keeps rising"},
-    {CASES_QUICK, "--heads 1 --seq-q 5 --seq-kv 70 --head-dim 128", "more keys than queries"},
-    {CASES_QUICK, "--heads 3 --seq-q 17 --seq-kv 60 --head-dim 64 --inputs special",
+    {CASES_QUICK, "--heads 1 --seq-q 5..9 --seq-kv 70..200 --head-dim 128",
+     "more keys than queries"},
+    {CASES_QUICK, "--heads 3 --seq-q 17..31 --seq-kv 60..90 --head-dim 64 --inputs special",
      "scores of -inf: whole tiles, and all"},
-    {CASES_QUICK, "--heads 1 --seq-q 17 --seq-kv 60 --head-dim 64 --inputs large",
+    {CASES_QUICK, "--heads 1 --seq-q 17..31 --seq-kv 60..90 --head-dim 64 --inputs large",
      "exponentials that overflow"},
-    {CASES_QUICK, "--heads 1,2 --seq-q 40,19 --seq-kv 40,37 --head-dim 64,32 --causal",
+    {CASES_QUICK,
+     "--heads 1,2 --seq-q 40..90,19..31 --seq-kv 40..120,37..60 --head-dim 64,32 --causal",
      "the mask, and its alignment to the bottom right"},
-    {CASES_QUICK, "--heads 1 --seq-q 37 --seq-kv 19 --head-dim 32 --causal",
+    {CASES_QUICK, "--heads 1 --seq-q 37..60 --seq-kv 19..36 --head-dim 32 --causal",
      "queries that see no key"},
     {CASES_USUAL,
      "--heads 1 --seq 1,2,3,7,15,16,17,31,32,33,63,64,65,80,100,127,128,129,131 "
@@ -615,16 +618,16 @@ static const struct case_family cases[] = {
      "--inputs normal,descending,normal,ascending",
      "queries that are not keys"},
     {CASES_USUAL,
-     "--batch 2,3,1 --heads 3,2,4 --kv-heads 3,1,2 --seq-q 18,9,18 --seq-kv 37,70,37 "
-     "--head-dim 20",
+     "--batch 2,3,1 --heads 3,2,4 --kv-heads 3,1,2 --seq-q 18..30,9..20,18..30 "
+     "--seq-kv 37..60,70..90,37..60 --head-dim 20..32",
      "batches and heads"},
-    {CASES_USUAL, "--heads 1 --seq-q 35 --seq-kv 131 --head-dim 64 --inputs all",
+    {CASES_USUAL, "--heads 1 --seq-q 35..60 --seq-kv 131..150 --head-dim 64 --inputs all",
      "values of each kind"},
     {CASES_USUAL, "--heads 1 --seq-q 17 --seq-kv 66 --head-dim 19 --inputs all",
      "values of each kind"},
     {CASES_USUAL, "--heads 1 --seq-q 67 --seq-kv 131 --head-dim 64 --causal --inputs all",
      "values of each kind, with a mask"},
-    {CASES_USUAL, "--heads 1 --seq-q 1 --seq-kv 700 --head-dim 40 --inputs all",
+    {CASES_USUAL, "--heads 1 --seq-q 1..4 --seq-kv 700..900 --head-dim 40 --inputs all",
      "one query, values of each kind"},
     {CASES_USUAL, "--heads 3 --seq-q 6,7 --seq-kv 300,300 --head-dim 20 --inputs special",
      "scores of -inf: whole tiles, runs of keys, and all"},
@@ -669,7 +672,7 @@ static const struct case_family cases[] = {
     {CASES_USUAL, "--heads 1 --seq-q 18 --seq-kv 34 --head-dim 30,64,72 --offset 4,8,12",
      "pointers off their alignment"},
     {CASES_USUAL,
-     "--heads 2 --kv-heads 1 --seq-q 18 --seq-kv 70 --head-dim 64 --offset 4 --offset-of "
+     "--heads 2 --kv-heads 1 --seq-q 18..30 --seq-kv 70..90 --head-dim 64 --offset 4 --offset-of "
      "Q,K,V,O,LSE",
      "one array off its alignment"},
     {CASES_USUAL, "--heads 1 --seq-q 37,1,5 --seq-kv 70,530,40 --head-dim 24,64,128 --null LSE",
@@ -683,11 +686,11 @@ static const struct case_family cases[] = {
      "64,40,128,128 --causal 0,1,0,1 --type bf16 --inputs normal,ascending",
      "the other element type"},
     {CASES_USUAL,
-     "--heads 1 --seq-q 67 --seq-kv 131 --head-dim 64 --causal --type bf16 --inputs "
+     "--heads 1 --seq-q 67..80 --seq-kv 131..150 --head-dim 64 --causal --type bf16 --inputs "
      "ascending,outliers,special",
      "the other element type"},
     {CASES_USUAL,
-     "--batch 2,1 --heads 3,12 --kv-heads 3,4 --seq-q 70,30 --seq-kv 90,50 "
+     "--batch 2,1 --heads 3,12 --kv-heads 3,4 --seq-q 70..80,30..40 --seq-kv 90..99,50..60 "
      "--head-dim 40,64 --launches 3 --causal 0",
      "what one launch leaves to the next, with more tiles than multiprocessors"},
     {CASES_USUAL,

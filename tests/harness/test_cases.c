@@ -68,6 +68,51 @@ TEST(families, values_advance_together)
     }
 }
 
+/* A hidden case is drawn from its family's ranges, the same for a seed and a kernel whatever other
+ * families there are. */
+TEST(hidden, drawn_from_ranges)
+{
+    static const char alone[] = "--m 20..40/5,3 --n 7 --k 100..900";
+    const struct kernel with = {.name = "one", .own_sizes = "--m 4 --n 4 --k 4", .edges = alone},
+                        without = {.name = "one", .edges = alone},
+                        other = {.name = "another", .edges = alone};
+    const struct kernel *const kernels[] = {&with, &without, &other};
+    int different = 0;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        struct test_case drawn[3];
+        for (int i = 0; i < 3; i++) {
+            struct case_walk walk;
+            cases_begin(&walk, &matmul_problem, kernels[i], CASES_HIDDEN, seed);
+            if (i == 0)
+                cr_assert(cases_next(&walk, &drawn[i]) && drawn[i].sizes[0] == 4);
+            cr_assert(cases_next(&walk, &drawn[i]), "%s", refusal());
+        }
+        const long long *sizes = drawn[0].sizes;
+        cr_expect(case_same(&drawn[0], &drawn[1]));
+        cr_expect((sizes[0] == 3 || (sizes[0] >= 20 && sizes[0] <= 40 && sizes[0] % 5 == 0)) &&
+                      sizes[1] == 7 && sizes[2] >= 100 && sizes[2] <= 900,
+                  "%s", case_options(&matmul_problem, &drawn[0]));
+        different += sizes[2] != drawn[2].sizes[2] && drawn[0].seed != drawn[2].seed;
+    }
+    cr_expect(different > 40, "two kernels have the same sizes in %d of 50", 50 - different);
+}
+
+/* Each problem hides enough, and no case that a learner has seen twice in a row. */
+TEST(hidden, every_problem_has_them)
+{
+    for (size_t p = 0; p < sizeof problems / sizeof *problems; p++) {
+        struct case_walk walk, again;
+        struct test_case one, two;
+        int count = 0, same = 0;
+        cases_begin(&walk, problems[p], NULL, CASES_HIDDEN, 1);
+        cases_begin(&again, problems[p], NULL, CASES_HIDDEN, 2);
+        for (; cases_next(&walk, &one) && cases_next(&again, &two); count++)
+            same += memcmp(one.sizes, two.sizes, sizeof one.sizes) == 0;
+        cr_expect(count >= 10 && 2 * same < count, "%s: %d of %d have the same sizes",
+                  problems[p]->name, same, count);
+    }
+}
+
 TEST(families, what_is_not_understood)
 {
     static const struct {
@@ -76,6 +121,9 @@ TEST(families, what_is_not_understood)
                  {"--m -3", "--m does not take '-3'"},
                  {"--m", "--m does not take ''"},
                  {"--m 3x", "--m does not take '3x'"},
+                 {"--m 9..3", "--m does not take '9..3'"},
+                 {"--m 3..9/0", "--m does not take '3..9/0'"},
+                 {"--m 3..", "--m does not take '3..'"},
                  {"--sizes 1x2x3x4", "--sizes does not take '1x2x3x4'"},
                  {"--inputs odd", "--inputs does not take 'odd'"},
                  {"--null D", "--null does not take 'D'"},
