@@ -138,15 +138,16 @@ static const struct matmul_kernel limit[] = {
                .cost = matmul_whole_tiles_cost, .BM = 128, .BN = 256, .load_width = 4,
                .store_width = 4),
     MATMUL_ROW(sgemm, "12_sgemm.cu", "smaller tiles where 128 x 256 would leave processors idle",
-               .about.claims = "--m 128 --n 128 --k 64: wave_accesses <= 63360",
+               .about.claims =
+                   "--m 128 --n 128 --k 64: wave_accesses <= 63360, shared_loads >= 20000",
                .about.edges = LONG_K, .about.after = "scheduled", .cost = sgemm_cost,
                .load_width = 4, .store_width = 4),
-    MATMUL_ROW(sgemm_cluster, "13_sgemm_cluster.cu",
-               "where tiles are few, blocks and groups of warps share one, each with a share of K",
-               .about.claims = "--m 128 --n 128 --k 64: wave_accesses <= 39040",
-               .about.edges = CHOICES ";" LONG_K, .about.architecture = "sm_90",
-               .about.falls_back = true, .cost = sgemm_cluster_cost, .load_width = 4,
-               .store_width = 4),
+    MATMUL_ROW(
+        sgemm_cluster, "13_sgemm_cluster.cu",
+        "where tiles are few, blocks and groups of warps share one, each with a share of K",
+        .about.claims = "--m 128 --n 128 --k 64: wave_accesses <= 39040, shared_loads >= 20000",
+        .about.edges = CHOICES ";" LONG_K, .about.architecture = "sm_90", .about.falls_back = true,
+        .cost = sgemm_cluster_cost, .load_width = 4, .store_width = 4),
     {.about.name = NULL},
 };
 

@@ -88,7 +88,7 @@ static const struct softmax_kernel core[] = {
                 .sweeps = 3, .about.shown_sizes = "--rows 32 --cols 512"),
     SOFTMAX_ROW(online, "2_online.cu",
                 "maximum and sum in one sweep: the sum is rescaled when the maximum moves",
-                .about.claims = "--rows 32 --cols 512: global_loads <= 40960",
+                .about.claims = "--rows 32 --cols 512: global_loads <= 40960, threads >= 32",
                 .about.after = "three_pass", .cost = sweeps_cost, .sweeps = 2,
                 .about.shown_sizes = "--rows 32 --cols 512"),
     SOFTMAX_ROW(online_warp, "3_online_warp.cu",
@@ -101,13 +101,13 @@ static const struct softmax_kernel core[] = {
                 .about.claims = "--rows 3 --cols 2053: blocks >= 3, shared_stores >= 12, barriers "
                                 ">= 3, global_load_sectors <= 2250",
                 .about.after = "online_warp", .cost = sweeps_cost, .sweeps = 2,
-                .about.own_sizes = "--rows 3 --cols 2053"),
+                .about.own_sizes = "--rows 3 --cols 2053..2100"),
     SOFTMAX_ROW(
         online_registers, "5_online_registers.cu", "the row is read once and kept in registers",
         .about.claims =
             "--rows 3 --cols 2053: global_loads <= 7700, global_load_sectors <= 1125, blocks >= 3",
         .about.after = "online_block", .cost = online_registers_cost,
-        .about.own_sizes = "--rows 3 --cols 2053"),
+        .about.own_sizes = "--rows 3 --cols 2053..2100"),
     {.about.name = NULL},
 };
 
@@ -116,12 +116,12 @@ static const struct softmax_kernel limit[] = {
                 "rows at multiples of 16 bytes are read as float4",
                 .about.claims = "--rows 3 --cols 2052: global_loads <= 1930, global_stores <= 1930",
                 .about.after = "online_registers", .cost = online_vectors_cost,
-                .about.own_sizes = "--rows 3 --cols 2052"),
+                .about.own_sizes = "--rows 3 --cols 2052..2100/4"),
     SOFTMAX_ROW(online_ragged, "7_online_ragged.cu",
                 "float4 in rows that begin anywhere: the ends go one by one",
                 .about.claims = "--rows 3 --cols 2053: global_loads <= 1935, global_stores <= 1935",
                 .about.after = "online_vectors", .about.timed_at = "16384x4095",
-                .cost = online_ragged_cost, .about.own_sizes = "--rows 3 --cols 2053"),
+                .cost = online_ragged_cost, .about.own_sizes = "--rows 3 --cols 2053..2100"),
     SOFTMAX_ROW(online_lanes, "8_online_lanes.cu",
                 "threads and registers for every length of row, from 8 lanes to a block",
                 .about.claims = "--rows 32 --cols 512: global_loads <= 5120, global_stores <= 5120",
@@ -133,7 +133,7 @@ static const struct softmax_kernel limit[] = {
                 .about.after = "online_lanes", .about.architecture = "sm_90",
                 .about.falls_back = true, .about.timed_at = "2048x131072",
                 .about.edges = CLUSTER_EDGES, .cost = online_cluster_cost,
-                .about.own_sizes = "--rows 1 --cols 66000"),
+                .about.own_sizes = "--rows 1 --cols 66000..66400/4"),
     {.about.name = NULL},
 };
 

@@ -161,7 +161,8 @@ static const struct attention_kernel core[] = {
         .cost = standard_cost),
     ATTENTION_ROW(row_per_thread, "02_row_per_thread.cu",
                   "a thread per query, key by key; q, m and l in registers, O in memory",
-                  .about.claims = "--heads 1 --seq 64: launches <= 1, workspace_bytes <= 0",
+                  .about.claims =
+                      "--heads 1 --seq 64: launches <= 1, workspace_bytes <= 0, threads >= 64",
                   .about.edges = MANY_HEADS, .about.after = "standard", .max_head_dim = 128,
                   .cost = row_per_thread_cost, .about.shown_sizes = "--heads 1 --seq 64"),
     ATTENTION_ROW(row_parallel, "03_row_parallel.cu",
@@ -211,11 +212,13 @@ static const struct attention_kernel limit[] = {
                   .about.after = "flash_v1_register_tile", .about.was = "flash_v1_rectangles",
                   .max_head_dim = 128, .workspace = statistics_workspace,
                   .shared = wide_tile_shared, .cost = flash_v1_wide_tile_cost),
-    ATTENTION_ROW(flash_v1_warps, "10_flash_v1_warps.cu",
-                  "maximum and sum of a row by shuffles; warps do not wait for one another",
-                  .about.claims = "--heads 1 --seq 64: shared_loads <= 61440, barriers <= 3",
-                  .about.after = "flash_v1_wide_tile", .max_head_dim = 128,
-                  .workspace = statistics_workspace, .cost = flash_v1_warps_cost),
+    ATTENTION_ROW(
+        flash_v1_warps, "10_flash_v1_warps.cu",
+        "maximum and sum of a row by shuffles; warps do not wait for one another",
+        .about.claims =
+            "--heads 1 --seq 64: shared_loads <= 61440, shared_loads >= 40000, barriers <= 3",
+        .about.after = "flash_v1_wide_tile", .max_head_dim = 128, .workspace = statistics_workspace,
+        .cost = flash_v1_warps_cost),
     ATTENTION_ROW(flash_v1_ahead, "11_flash_v1_ahead.cu",
                   "m, l and O are asked for before the product that runs while they arrive",
                   .about.claims = "--heads 1 --seq 64: loads_ahead >= 3300",

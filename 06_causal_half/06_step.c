@@ -51,11 +51,12 @@ enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };
 
 #define PAIRS                                                                                      \
     .about.edges = PAIR_EDGES,                                                                     \
-    .about.own_sizes = "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 72",            \
+    .about.own_sizes = "--heads 2 --kv-heads 1 --seq-q 140..170 --seq-kv 520..560 --head-dim 72",  \
     .about.shown_sizes = "--heads 5 --seq-q 256 --seq-kv 640 --head-dim 128"
 #define CAUSAL_PAIRS                                                                               \
     .about.edges = CAUSAL_PAIR_EDGES,                                                              \
-    .about.own_sizes = "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 1030 --head-dim 72 --causal",  \
+    .about.own_sizes =                                                                             \
+        "--heads 2 --kv-heads 1 --seq-q 140..170 --seq-kv 1030..1060 --head-dim 72 --causal",      \
     .about.shown_sizes = "--heads 3 --seq-q 256 --seq-kv 1152 --head-dim 128 --causal"
 
 /* The counter of tiles. */
@@ -322,19 +323,20 @@ static const struct attention_kernel limit[] = {
     ATTENTION_ROW(drawn_pairs, "17_drawn_pairs.cu",
                   "a warp of its own draws for a pair: causal pairs, too",
                   .about.claims = "--heads 1 --seq-q 256 --seq-kv 1152 --causal --head-dim 128: "
-                                  "global_load_sectors <= 25600",
+                                  "global_load_sectors <= 25600, matrix_multiplies >= 60000000",
                   .about.after = "lazy_rescale", HOPPER_LIMITS, .workspace = multicast_workspace,
                   .cost = drawn_pairs_cost, HOPPER_TILES, CAUSAL_PAIRS),
     ATTENTION_ROW(folded, "18_folded.cu",
                   "a pair's rows are folded: both of its blocks skip masked keys",
                   .about.claims = "--heads 1 --seq-q 256 --seq-kv 1152 --causal --head-dim 128: "
-                                  "matrix_multiplies <= 73000000",
+                                  "matrix_multiplies <= 73000000, matrix_multiplies >= 60000000",
                   .about.after = "drawn_pairs", HOPPER_LIMITS, .workspace = multicast_workspace,
                   .cost = drawn_pairs_cost, HOPPER_TILES, CAUSAL_PAIRS),
     ATTENTION_ROW(skipping, "19_skipping.cu",
                   "a warpgroup skips keys that none of its own rows sees",
                   .about.claims = "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 64 "
-                                  "--causal: matrix_multiplies <= 29000000",
+                                  "--causal: matrix_multiplies <= 29000000, matrix_multiplies >= "
+                                  "24000000",
                   .about.edges = SKIPPING_EDGES, .about.after = "folded", HOPPER_LIMITS,
                   .workspace = multicast_workspace, .cost = drawn_pairs_cost, HOPPER_TILES,
                   .about.own_sizes =

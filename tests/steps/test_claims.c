@@ -1,6 +1,6 @@
 /*
- * Every rung's claim holds for it, and does not hold for the rung that it follows: for the naive
- * kernel of its problem where it follows none.
+ * Every rung's claim holds for it, and holds neither for the rung that it follows nor for the naive
+ * kernels of its problem nor for one thread that does everything (serial.cu).
  *
  * With LADDER_CLAIMS set, each bound is a line on stderr that begins "claim ".
  */
@@ -36,16 +36,44 @@ static const struct kernel *find(const struct problem *problem, const char *name
     return NULL;
 }
 
-/* Does claims_check() for the naive kernel: the first of a step that takes the sizes. */
+matmul_fn matmul_serial;
+softmax_fn softmax_serial;
+attention_fn attention_serial;
+
+static const struct matmul_kernel serial_matmul = MATMUL_ROW(serial, "", "", .load_width = 1);
+static const struct softmax_kernel serial_softmax = SOFTMAX_ROW(serial, "", "", .sweeps = 1);
+static const struct attention_kernel serial_attention =
+    ATTENTION_ROW(serial, "", "", .types = 1 << TENSOR_F32 | 1 << TENSOR_F16 | 1 << TENSOR_BF16,
+                  .max_head_dim = 128, .causal = true);
+
+/* Checks that a kernel which does not do what the claimant is about keeps less than it claims.
+ * Returns whether it could be run: it may not take the claim's sizes. */
+static bool check_other(const struct problem *problem, const struct kernel *claimant,
+                        const struct kernel *other, struct claims *claims)
+{
+    if (!claims_check(problem, claimant, other, claims))
+        return false;
+    cr_expect(!claims->kept, "%s keeps all that %s claims", other->name, claimant->name);
+    return true;
+}
+
+/* Checks the naive kernel, the first of a step that takes the sizes, and the serial one. Returns
+ * the former. */
 static const struct kernel *check_naive(const struct problem *problem, const struct kernel *kernel,
                                         struct claims *claims)
 {
+    const struct kernel *serial = problem == &matmul_problem    ? &serial_matmul.about
+                                  : problem == &softmax_problem ? &serial_softmax.about
+                                                                : &serial_attention.about;
+    cr_expect(check_other(problem, kernel, serial, claims), "%s", claims->complaint);
     for (int i = 0; i < STEPS; i++) {
         const struct kernel *first = problem_kernel(problem, step_rows(steps[i], problem), 0);
-        if (first->name && claims_check(problem, kernel, first, claims))
+        if (first == kernel)
+            break;
+        if (first->name && check_other(problem, kernel, first, claims))
             return first;
     }
-    return NULL;
+    return serial;
 }
 
 static void print(const struct kernel *kernel, const struct claims *own,
@@ -77,20 +105,17 @@ static void check_row(const struct problem *problem, const struct kernel *kernel
                   own.claim[i].at_most ? "<=" : ">=", own.claim[i].bound, own.claim[i].value);
     if (own.count == 0)
         return;
-    const struct kernel *before = kernel->after ? find(problem, kernel->after) : NULL;
-    if (before && !claims_check(problem, kernel, before, &others)) {
-        /* Where only some kernels are under test, this one may be wrong. */
-        cr_expect(getenv(KERNEL_VARIABLE), "%s, for the claims of %s", others.complaint,
-                  kernel->name);
-        before = kernel;
+    const struct kernel *before = check_naive(problem, kernel, &others);
+    if (kernel->after) {
+        before = find(problem, kernel->after);
+        cr_assert(before, "%s follows no kernel that there is", kernel->name);
+        if (!check_other(problem, kernel, before, &others)) {
+            /* Where only some kernels are under test, this one may be wrong. */
+            cr_expect(getenv(KERNEL_VARIABLE), "%s, for the claims of %s", others.complaint,
+                      kernel->name);
+            before = NULL;
+        }
     }
-    if (!kernel->after)
-        before = check_naive(problem, kernel, &others);
-    cr_assert(before, "%s: there is no rung before it that takes its sizes", kernel->name);
-    if (before == kernel)
-        before = NULL;
-    cr_expect(!before || !others.kept, "%s keeps all that %s claims", before ? before->name : "",
-              kernel->name);
     print(kernel, &own, before, &others);
 }
 
