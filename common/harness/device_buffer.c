@@ -4,8 +4,11 @@
 
 #include <string.h>
 
-/* The guard is wide enough to catch a ragged tile that is stored whole. */
-enum { GUARD_BYTES = 16384, GUARD_PATTERN = 0x7e, ALIGNMENT = 256 };
+enum {
+    GUARD_BYTES = DEVICE_BUFFER_GUARD,
+    ALIGNMENT = DEVICE_BUFFER_ALIGNMENT,
+    GUARD_PATTERN = 0x7e
+};
 
 static size_t front_bytes(const struct device_buffer *buffer)
 {

@@ -13,6 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A guard is wide enough to catch a ragged tile that is stored whole. In front of the data there
+ * are the bytes of the offset more. */
+enum { DEVICE_BUFFER_GUARD = 16384, DEVICE_BUFFER_ALIGNMENT = 256 };
+
 struct device_buffer {
     void *data; /* device memory, `bytes` long; aligned to 256 plus the offset asked for */
     size_t bytes;

@@ -163,10 +163,10 @@ def check_stub(step, folder):
 def check_grade(step, folder, solved):
     """Expects no point, or all points that exist where speed is not measured."""
     what = "the solutions" if solved else "the untouched handout"
-    results = grade.Grading(step, folder, f"handout {step}").grade()
+    results = grade.Grading(step, folder, f"handout {step}", ladder="").grade()
     problems = []
     for test in results["tests"]:
-        if (test["status"], test["points"]) != (("passed", test["max"]) if solved else ("failed", 0)):
+        if (test["status"] == "passed", test["points"]) != ((True, test["max"]) if solved else (False, 0)):
             problems.append(f"{what}: {test['points']} of {test['max']} for {test['name']}, "
                             f"{test['status']}: {test['reason']}")
     print(f"  {step}: {what}: {results['score']} of {results['max']} points, graded in {results['seconds']} s", flush=True)
@@ -199,7 +199,7 @@ def check_solution(step, folder):
     if status != 0 or "RIGHT in all" not in output or ", rung 2 of " not in output:
         problems.append(f"make learn with the solutions: status {status}: {output[-1500:]}")
     # The handout's grader is this one, so one kernel shows that it works there. What it keeps is deleted with the folder.
-    kernel = json.loads((folder / handout.STEPS[step] / "lab.json").read_text())["kernels"][-1]["name"]
+    kernel = handout.lab_of(handout.STEPS[step])["kernels"][-1]["name"]
     output, status = make(folder, f"STEP={step}", f"KERNEL={kernel}", "grade-local", TMPDIR=str(folder.parent))
     if status != 0:
         problems.append(f"make grade-local with the solutions: status {status}: {output[-1500:]}")

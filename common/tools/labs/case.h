@@ -13,7 +13,6 @@
 #include "harness/problem.h"
 
 enum {
-    LAB_GUARD_BYTES = 16384,
     LAB_MAGIC = 0x1ab5,
     LAB_WORKSPACE = MAX_TENSORS,
     LAB_IMAGES = MAX_TENSORS + 1

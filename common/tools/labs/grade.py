@@ -5,27 +5,27 @@
 
 STEP is 01 .. 06. SUBMISSION is a folder that holds the step's kernel files, or the step's folder with them; nothing
 else is taken from it. FORMAT is one of gradescope, classroom50, prairielearn, autolab, junit, table, exit; RESULTS may
-be - for standard output. KERNEL grades one kernel alone.
+be - for standard output. KERNEL grades one kernel alone; otherwise those of the core ladder are graded, or of LADDER (all:
+every kernel).
 
 Exit status: 0 when a valid RESULTS file was written, even for a submission that scores nothing; with the format `exit`
 1 when a point is missing. 2 for a wrong argument, a SUBMISSION that is no folder for instance: nothing is written. 3
 when this machine could not grade: every test in RESULTS is ungraded and says why.
 
 LAB_SEED chooses the hidden sizes and inputs: the same for everybody who is graded with the same one. Without it they
-are drawn afresh. LAB_VARIANT chooses the values of lab.json's knobs, as in the handout. LAB_FEEDBACK=full tells in the
+are drawn afresh; the results say which seed makes them again. LAB_VARIANT chooses the values of lab.json's knobs, as in the handout. LAB_FEEDBACK=full tells in the
 results which case failed and where. LAB_SECONDS (600) is the time for all of it; what was not reached by then is
 ungraded. LAB_LEADERBOARD=file.csv collects the times of GPU runs.
 """
-import ast
 import csv
 import ctypes
 import fcntl
+import hashlib
 import json
-import math
-import operator
 import os
 import pathlib
 import random
+import re
 import secrets
 import shutil
 import signal
@@ -46,13 +46,11 @@ from workshop import NotBuilt, Refused
 SECONDS = 600  # for a whole grading; a run of a kernel gets a 60th of it, at most 10, of processor time
 RUN_MEGABYTES, RUN_THREADS = 4096, 1024  # a cooperative launch has a thread for each block
 ROUNDS, LAPS = 5, 10  # a timing alternates student and reference; it adds a few laps, so that none is known as the last
-# Where traffic is limited, an atomic operation counts as a whole sector.
-ATOMIC = {f"global_{kind}{unit}": number for kind in ("load", "store") for unit, number in (("s", 1), ("_bytes", 32), ("_sectors", 1))}
-KINDS = ("normal", "uniform", "large", "ascending", "descending", "outliers", "constant")
-# These are a problem's sizes in common/'s order, and those that follow others where they are not given.
-ATTENTION = "batch heads kv_heads seq seq_q seq_kv head_dim causal"
-SIZES = {"matmul": "m n k", "softmax": "rows cols", "attention": ATTENTION, "attention_f16": ATTENTION}
-SAME = {"kv_heads": "heads", "seq_q": "seq", "seq_kv": "seq"}
+POINTS = 10  # of a kernel for which lab.json names none
+# What its points are for. Where a kernel claims nothing, or no GPU measures its speed, their share is the cases'.
+SHARES = {"claims": 0.2, "orders": 0.2, "speed": 0.2}
+WITHOUT_CLAIM = 0.1  # of the points is left to a kernel that is right and does not do what its rung is about
+NO_SPEED, FULL_SPEED = 0.2, 0.9  # the reference's time over the student's: nothing, and all points
 LIMIT = 1 << 20  # bytes of one submitted file
 REASON = 2000  # characters of a result's reason
 
@@ -67,84 +65,33 @@ def load_lab(step):
         raise Unable(f"STEP is '{step}'; it must be one of {', '.join(handout.STEPS)}")
     lab = handout.lab_of(folder)
     lab["step"] = folder
-    lab["knobs"] = handout.knobs(lab, step)
+    lab["chosen"] = handout.knobs(lab, step)
     return lab
 
 
-OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
-             ast.Div: operator.truediv}
-
-
-def formula(text, names):
-    """Returns the value of an arithmetic formula over sizes: + - * / // and ceil(a / b), min, max."""
-    def value(node):
-        if isinstance(node, ast.Expression):
-            return value(node.body)
-        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
-            return node.value
-        if isinstance(node, ast.Name):
-            return names[node.id]
-        if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
-            return OPERATORS[type(node.op)](value(node.left), value(node.right))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("ceil", "min", "max"):
-            return {"ceil": math.ceil, "min": min, "max": max}[node.func.id](*map(value, node.args))
-        raise Unable(f"lab.json: '{text}' is not a formula")
-    return value(ast.parse(str(text), mode="eval"))
-
-
-class Case:
-    """A case has sizes and inputs that nobody outside this process knows, drawn as an entry of lab.json says."""
-
-    def __init__(self, lab, entry, chance, kinds=("normal",)):
-        self.lab, self.name, self.weight = lab, entry.get("name", "a hidden case"), entry.get("weight", 1)
-        # False marks a case that needs no input: right answers to it, or to constant inputs, earn nothing by themselves.
-        self.alone = entry.get("alone", True)
-        self.sizes = {name: drawn(entry.get(name, 0), chance, lab["knobs"]) for name in SIZES[lab["problem"]].split()}
-        for name in SAME.keys() & self.sizes:
-            self.sizes[name] = self.sizes[name] or self.sizes[SAME[name]]
-        self.kind = chance.choice(entry.get("inputs", kinds))
-        self.offset = chance.choice(entry["offsets"]) if "offsets" in entry else 0
-        self.seed = chance.getrandbits(62)
-        self.problem = entry.get("problem", lab["problem"])
-
-    def __str__(self):
-        return " ".join(f"{name}={value}" for name, value in self.sizes.items()) + f" inputs={self.kind}"
-
-    @property
-    def line(self):
-        values = " ".join(str(value) for value in self.sizes.values())
-        return f"case {self.problem} {self.kind} {self.seed} {self.offset} {values}"
-
-
-def drawn(allowed, chance, knobs):
-    """Draws from a number; a formula over knobs; [first, last] or, in steps, [first, last, step]; or {"one_of": [...]}."""
-    if isinstance(allowed, str):
-        return int(formula(allowed, knobs))
-    if isinstance(allowed, dict):
-        return chance.choice(allowed["one_of"])
-    if isinstance(allowed, list):
-        return chance.randrange(allowed[0], allowed[1] + 1, *allowed[2:])
-    return allowed
-
-
 class Judge:
-    """Talks in lines to the process that knows the references."""
+    """Talks in lines to the process that knows the references (judge.c). Whenever that wants a kernel run, it calls
+    run(bytes), which says how the run ended."""
 
-    def __init__(self, base):
-        self.process = subprocess.Popen([str(base / "labs/judge")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, bufsize=1, start_new_session=True)
+    def __init__(self, base, folder, run):
+        self.request, self.answer, self.run = folder / "request", folder / "answer", run
+        self.process = subprocess.Popen([str(base / "labs/judge"), str(self.request), str(self.answer)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, bufsize=1, start_new_session=True)
 
     def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        reply = self.process.stdout.readline()
-        if not reply:
-            raise Unable("the judge is gone")
-        return json.loads(reply)
-
-    def require(self, line):
-        reply = self.ask(line)
-        if reply["verdict"] != "ok":
+        while True:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+            reply = self.process.stdout.readline()
+            if not reply:
+                raise Unable("the judge is gone")
+            reply = json.loads(reply)
+            if "run" not in reply:
+                break
+            if reply["run"] == 0:
+                raise Unable("a request could not be written")
+            line = self.run(reply["run"])
+        if reply["verdict"] == "error":
             raise Unable(f"the judge refuses '{line[:80]}': {reply['reason']}")
         return reply
 
@@ -156,22 +103,25 @@ class Judge:
 class Grading:
     """Grades one submission. `check_symbols` and `mode` (of the sandbox) let tests try one line of defence by itself."""
 
-    def __init__(self, step, submission, seed=None, kernel=None, check_symbols=True, mode=None):
+    def __init__(self, step, submission, seed=None, kernel=None, ladder="core", check_symbols=True, mode=None):
         self.lab = load_lab(step)
         self.submission = pathlib.Path(submission)
         if not self.submission.is_dir():
             raise NotADirectoryError(f"there is no folder {submission}")
         kernel = kernel and facts.called(kernel)
-        self.kernels = [row for row in self.lab["kernels"] if kernel in (None, "", row["name"])]
+        self.kernels = [row for row in self.lab["kernels"] if kernel == row["name"] or not kernel and (ladder or row["ladder"]) == row["ladder"]]
         if not self.kernels:
-            raise ValueError(f"step {step} has no kernel {kernel}")
-        self.chance = random.Random(seed if seed else secrets.token_hex(16))
+            raise ValueError(f"step {step} has no kernel {kernel}" if kernel else f"step {step} has no ladder {ladder}")
+        # Whatever was drawn is drawn again with this seed: LAB_SEED.
+        self.seed = seed or secrets.token_hex(8)
+        self.number = int(hashlib.sha256(self.seed.encode()).hexdigest()[:15], 16)
         self.check_symbols, self.mode = check_symbols, mode
         self.full = os.environ.get("LAB_FEEDBACK") == "full"
         self.seconds = float(os.environ.get("LAB_SECONDS") or SECONDS)
         self.run_seconds = max(min(10, self.seconds / 60), 1)
         self.on_gpu = workshop.device() is not None
-        self.not_taken, self.outcomes, self.timings, self.protection = {}, [], [], "none: nothing was run"
+        self.not_taken, self.outcomes, self.timings, self.record = {}, [], [], []
+        self.protection = "none: nothing was run"
 
     # ------------------------------------------------------------------------------------------------------------------
     # Building
@@ -227,29 +177,28 @@ class Grading:
         return {row["file"] for row in facts.kernels().values() if row["step"] == self.lab["step"]}
 
     def build(self, kernel):
-        """Builds this kernel's runners, run.cpu and run.check. Of the submission's other kernels they hold those that it
-        calls."""
+        """Builds this kernel's runner in the checked build, which watches and counts. Of the submission's other kernels it
+        holds those that it calls. There is no other build, so none can behave unlike the one that counts."""
         step = self.lab["step"]
         others = sorted(self.sources() & self.kernel_files() - {kernel["file"]})
-        for build in workshop.BUILDS:
-            objects = [self.object_of(name, build) for name in self.files_of(kernel)]
-            while missing := self.shop.missing(step, objects):
-                for name in others:
-                    try:
-                        made = self.object_of(name, build)
-                    except (NotBuilt, Refused):
-                        continue
-                    if made not in objects and missing & workshop.defined(made):
-                        objects.append(made)
-                        break
-                else:
-                    raise NotBuilt(f"{kernel['file']} calls {', '.join(sorted(missing))}, and the file with that cannot be used")
-            self.shop.link(step, build, objects, self.runner(kernel, build))
+        objects = [self.object_of(name) for name in self.files_of(kernel)]
+        while missing := self.shop.missing(step, objects):
+            for name in others:
+                try:
+                    made = self.object_of(name)
+                except (NotBuilt, Refused):
+                    continue
+                if made not in objects and missing & workshop.defined(made):
+                    objects.append(made)
+                    break
+            else:
+                raise NotBuilt(f"{kernel['file']} calls {', '.join(sorted(missing))}, and the file with that cannot be used")
+        self.shop.link(step, objects, self.runner(kernel, "check"))
 
-    def object_of(self, name, build):
+    def object_of(self, name):
         if name in self.not_taken:
             raise NotBuilt(self.not_taken[name])
-        return self.shop.compile(self.box, self.folder, self.lab["step"], name, build, self.left() / 4, self.check_symbols)
+        return self.shop.compile(self.box, self.folder, self.lab["step"], name, self.left() / 4, self.check_symbols)
 
     def runner(self, kernel, build):
         return self.folder / f"run.{kernel['name']}.{build}"
@@ -261,138 +210,124 @@ class Grading:
         """Returns the seconds that this kernel still has."""
         return max(self.kernel_deadline - time.monotonic(), 0)
 
-    def run(self, case, kernel, build, order="-", calls=1, laps=0):
-        """Returns the judge's verdict on one run of one kernel in its own process. build: cpu, check, gpu, reference."""
-        request, answer = self.secret / "request", self.secret / "answer"
-        if self.prepared is not case:
-            self.judge.require(case.line)
-            self.prepared = case
-        workspace = int(formula(kernel.get("workspace", 0), case.sizes))
-        size = self.judge.require(f"request {kernel['name']} {order} {workspace} {calls} {laps} "
-                                  f"{request}")["bytes"]
+    def run(self, size):
+        """Runs the kernel of now in its own process, for an answer of so many bytes. Returns how that ended, for the judge."""
         # A kernel that hangs uses up its processor time. By the clock even a good kernel may be slow where many are graded at
         # once.
         limits = Limits(self.run_seconds, self.left() / 2, RUN_MEGABYTES, size + 4096, RUN_THREADS)
-        answer.unlink(missing_ok=True)
-        on_device, runner = build in ("gpu", "reference"), str(self.runner(kernel, build))
-        with open(request, "rb") as asked, open(answer, "w+b") as told:
+        self.judge.answer.unlink(missing_ok=True)
+        kind, runner = "run" if self.program.suffix == ".check" else "device", str(self.program)
+        with open(self.judge.request, "rb") as asked, open(self.judge.answer, "w+b") as told:
             told.truncate(size)
-            ending = self.box.run([runner], "device" if on_device else "run", limits, see=[runner], stdin=asked, stdout=told)
-        verdict = self.judge.ask(f"judge {answer}")
-        if ending.timed_out or (ending.status == 137 and verdict["verdict"] == "crashed"):
-            verdict.update(verdict="time-out", reason="", what="it did not end: a run has "
-                           f"{self.run_seconds:.3g} s of processor time" if ending.status is not None else "it did not end in time")
-        elif verdict["verdict"] == "crashed" or ending.status != 0:
-            verdict.update(verdict="crashed", what=f"it crashed ({how_it_ended(ending.status)})")
-        elif verdict["verdict"] == "skipped" and not on_device:
-            verdict.update(verdict="error", what=verdict["what"] + ", and it is not")
-        return verdict
+            ending = self.box.run([runner], kind, limits, see=[runner], stdin=asked, stdout=told)
+        if ending.timed_out:
+            self.hangs = True
+            return f"it did not end: a run has {self.run_seconds:.3g} s of processor time" if ending.status is not None else \
+                "it did not end in time"
+        return "ended" if ending.status == 0 else f"it crashed ({how_it_ended(ending.status)})"
+
+    def ask(self, line):
+        """Returns the judge's reply, and whether a run did not end."""
+        self.hangs = False
+        return self.judge.ask(line)
 
     # ------------------------------------------------------------------------------------------------------------------
     # Tests and points
 
     def outcome(self, kernel, kind, points, status, reason="", earned=None, seconds=0.0):
         earned = earned if earned is not None else points if status == "passed" else 0
-        self.outcomes.append({"name": f"{kernel}: {kind}", "kernel": kernel, "kind": kind.split(":")[0], "status": status,
+        self.outcomes.append({"name": f"{kernel}: {kind}", "kernel": kernel, "kind": kind.split(":")[0].split(" ")[0], "status": status,
                               "points": earned, "max": points, "reason": reason[:REASON], "seconds": round(seconds, 2)})
 
     def tests_of(self, kernel):
-        """
-        Returns (kind, points, function) for every test that lab.json names. Speed is measured only on a GPU. Elsewhere its points
-        go to correctness, so that a full score is possible everywhere.
-        """
-        speed = kernel.get("speed", {}).get("points", 0)
-        yield "correctness", kernel["correctness"] + (0 if self.on_gpu else speed), self.test_correctness
-        for entry in kernel.get("cases", []):
-            yield (f"correctness: {entry['name']}", entry["points"],
-                   lambda kernel, points, entry=entry: self.test_cases(kernel, points, [entry]))
-        yield "sanitizer", kernel["sanitizer"], self.test_sanitizer
-        for counter in kernel.get("counters", []):
-            yield (f"counters: {counter['says'].format(**self.lab['knobs'])}", counter["points"],
-                   lambda kernel, points, counter=counter: self.test_counter(kernel, counter))
-        if speed and self.on_gpu:
-            yield "speed", speed, self.test_speed
+        """Yields (kind, points, function) for every test of a kernel; function() returns (status, reason, share of the points)."""
+        points, shares = kernel.get("points", POINTS), dict(SHARES)
+        if not self.on_gpu or "speed" not in self.lab:
+            del shares["speed"]
+        claims = ([""] if facts.kernels()[kernel["name"]]["claims"] else []) + list(self.variants(kernel, "claims"))
+        if not claims:
+            del shares["claims"]
+        for number, text in enumerate(claims):
+            yield "claims" + (": your variant" if text else ""), shares["claims"] * points / len(claims), lambda text=text: self.test_claims(text)
+        cases = self.ask(f"cases hidden {self.number}")["cases"] if self.judge else []
+        cases += [{"options": text, "wrong": "your variant"} for text in self.variants(kernel, "case")]
+        for number, case in enumerate(cases, 1):
+            yield f"case {number}: {case['wrong']}", (1 - sum(shares.values())) * points / len(cases), \
+                lambda case=case: self.test_case(kernel, case["options"])
+        for order in ("reversed", "random"):
+            yield f"orders: threads {order}", shares["orders"] * points / 2, lambda order=order: self.test_order(kernel, order)
+        if "speed" in shares:
+            yield "speed", shares["speed"] * points, lambda: self.test_speed(kernel)
 
-    def told(self, verdict, case):
-        if self.full:
-            return f"{verdict['what']} ({case}; {verdict['reason']})"
-        return verdict["what"]
+    def variants(self, kernel, what):
+        """Yields what lab.json's knobs ask of this kernel, with the values that were chosen."""
+        for name, knob in self.lab.get("knobs", {}).items():
+            value = str(self.lab["chosen"][name])
+            if what == "case" and what in knob:
+                yield knob[what].format(value)
+            if what == "claims" and os.environ.get("LAB_VARIANT") and kernel["name"] in knob.get(what, ()):
+                yield knob[what][kernel["name"]][value]
 
-    def small_of(self, kernel):
-        """Returns sizes for the checked build: the lab's, or the kernel's own."""
-        return Case(self.lab, kernel.get("small", self.lab["small"]), self.chance)
+    def told(self, reply, options):
+        """Returns what a student may read of a verdict that is no pass."""
+        place = re.search(r"([\w.-]+\.cuh?):(\d{1,5})\b", reply.get("report", ""))
+        there = f", at {place[1]}:{place[2]}" if place and any(pathlib.Path(name).name == place[1] for name in self.lab["files"]) else ""
+        return reply["what"] + there + (f" ({options}: {reply['reason']})" if self.full else "")
 
-    def test_correctness(self, kernel, points):
-        return self.test_cases(kernel, points, self.lab["cases"])
+    def test_case(self, kernel, options, order="-"):
+        if self.stopped:
+            return "failed", "a case before it did not end, so this one was not run", 0
+        reply = self.ask(f"case {order} 0 {options}")
+        self.record.append({"kernel": kernel["name"], "options": options, "order": order, "verdict": reply["verdict"],
+                            "what": reply.get("what", ""), "reason": reply["reason"]})
+        if reply["verdict"] == "pass":
+            return "passed", "", 1
+        self.stopped = self.hangs
+        return "failed", self.told(reply, options), 0
 
-    def test_cases(self, kernel, points, entries):
-        """
-        Every hidden case earns its share. Before them, one run in the checked build counts what kernels load and store. Nothing
-        is earned where they did not load and store, or where that could not be counted. The first case makes two calls, and the
-        second one is judged.
-        """
-        small = self.small_of(kernel)
-        verdict = self.run(small, kernel, "check")
-        if verdict["verdict"] not in ("pass", "fail", "error"):
-            return ("ungraded" if verdict["verdict"] == "no device" else "failed"), self.told(verdict, small), 0
-        cases = [Case(self.lab, entry, self.chance, KINDS) for entry in entries if kernel["name"] not in entry.get("not_for", ())]
-        passed, alone, whole, reasons = 0, False, sum(case.weight for case in cases), []
-        for number, case in enumerate(cases):
-            verdict = self.run(case, kernel, "cpu", calls=2 if number == 0 else 1)
-            if verdict["verdict"] == "pass":
-                passed, alone = passed + case.weight, alone or (case.alone and case.kind != "constant")
-                continue
-            reasons.append(f"{case.name}: {self.told(verdict, case)}")
-            if verdict["verdict"] == "time-out":
-                reasons.append("the cases after it were not run")
-                break
-        if not reasons:
-            return "passed", "", points
-        return "failed", f"{passed} of {whole} right; " + "; ".join(dict.fromkeys(reasons)), points * passed // whole if alone else 0
+    def test_claims(self, text):
+        if self.stopped:
+            return "failed", "a run before it did not end", 0
+        reply = self.ask(f"claims {text}".strip())
+        self.stopped = self.hangs
+        broken = [claim for claim in reply["claims"] if not claim["kept"]]
+        self.kept = self.kept and reply["verdict"] == "pass"
+        if reply["verdict"] == "pass":
+            return "passed", "", 1
+        if not broken:
+            return "failed", f"at the sizes of its claim: {reply['what'] or reply['reason']}", 0
+        return "failed", "; ".join(f"{claim['says']} is {claim['value']:,} at {claim['at']}, and must be {claim['relation']} {claim['bound']:,}"
+                                   for claim in broken), 0
 
-    def test_sanitizer(self, kernel, points):
-        for order in ("inorder", "reversed", f"random:{self.chance.randrange(1, 10000)}"):
-            case = self.small_of(kernel)
-            verdict = self.run(case, kernel, "check", order)
-            if verdict["verdict"] != "pass":
-                return "failed", f"with threads {order.split(':')[0]}: {self.told(verdict, case)}", 0
-        return "passed", "", points
+    def test_order(self, kernel, order):
+        """Judges the quick cases, whose sizes are known, with the threads in another order."""
+        way = order if order == "reversed" else f"random:{self.number % 9999 + 1}"
+        for case in self.ask("cases quick 1")["cases"]:
+            result = self.test_case(kernel, case["options"], way)
+            if result[0] != "passed":
+                return result
+        return "passed", "", 1
 
-    def test_counter(self, kernel, counter):
-        case = Case(self.lab, counter["sizes"], self.chance)
-        verdict = self.run(case, kernel, "check")
-        if verdict["verdict"] != "pass":
-            return "failed", self.told(verdict, case), 0
-        most, counted = formula(counter["at_most"], {**self.lab["knobs"], **case.sizes}), verdict["counters"][counter["counter"]]
-        # An atomic operation also reads and writes, so it saves no traffic.
-        counted += verdict["counters"]["atomics"] * ATOMIC.get(counter["counter"], 0)
-        reason = f"{counter['counter']} may be at most {counter['at_most']}"
-        if self.full:
-            reason += f" = {most:,.10g} at {case}, and is {counted:,}"
-        elif counted > most:
-            reason += f", and is {counted / most:.3g} times that" if most > 0 else ", and is not"
-        return "passed" if counted <= most else "failed", reason, counter["points"] if counted <= most else 0
-
-    def test_speed(self, kernel, points):
+    def test_speed(self, kernel):
         """Runs student's and reference's runners in turns on the same inputs. The medians' ratio gives the points."""
         self.build_for_gpu(kernel)
-        speed = kernel["speed"]
-        case = Case(self.lab, speed["sizes"], self.chance)
-        times = {"reference": [], "gpu": []}
+        options = self.lab["speed"].get(kernel["name"], self.lab["speed"]["at"])
+        chance, times = random.Random(self.seed), {"reference": [], "gpu": []}
         for _ in range(ROUNDS):
             for build, measured in times.items():
-                verdict = self.run(case, kernel, build, laps=LAPS + self.chance.randrange(LAPS))
-                if build == "reference" and verdict["verdict"] != "pass":
-                    return "ungraded", f"the reference itself does not run here: {verdict['what']}", 0
-                if verdict["verdict"] != "pass" or verdict["milliseconds"] <= 0:
-                    return "failed", "on the GPU: " + self.told(verdict, case), 0
-                measured.append(verdict["milliseconds"])
+                self.program = self.runner(kernel, build)
+                reply = self.ask(f"case - {LAPS + chance.randrange(LAPS)} {options}")
+                if build == "reference" and reply["verdict"] != "pass":
+                    return "ungraded", f"the reference itself does not run here: {reply['what']}", 0
+                if reply["verdict"] != "pass" or reply["milliseconds"] <= 0:
+                    return "failed", "on the GPU: " + self.told(reply, options), 0
+                measured.append(reply["milliseconds"])
         mine, reference = statistics.median(times["gpu"]), statistics.median(times["reference"])
         self.timings.append({"kernel": kernel["name"], "milliseconds": mine, "reference": reference})
-        share = min(max((reference / mine - speed["zero"]) / (speed["full"] - speed["zero"]), 0.0), 1.0)
+        share = min(max((reference / mine - NO_SPEED) / (FULL_SPEED - NO_SPEED), 0.0), 1.0)
         return ("passed" if share == 1.0 else "failed",
-                f"{mine:.4g} ms, reference {reference:.4g} ms: ratio {reference / mine:.2f}; none at {speed['zero']}, "
-                f"all points at {speed['full']}", int(share * points))
+                f"{mine:.4g} ms, reference {reference:.4g} ms: ratio {reference / mine:.2f}; none at {NO_SPEED}, "
+                f"all points at {FULL_SPEED}", share)
 
     def build_for_gpu(self, kernel):
         """Builds run.gpu from the submission's file, and run.reference from the project's own."""
@@ -406,7 +341,10 @@ class Grading:
 
     def grade_kernel(self, kernel):
         """Returns the kernel's outcomes. Whatever it does costs only its own points and its own time."""
-        problem, status = None, "ungraded"
+        problem, status, first = None, "ungraded", len(self.outcomes)
+        self.kept, self.stopped, self.program = True, False, self.runner(kernel, "check")
+        self.progress(f"{kernel['name']}: building")
+        self.ask(f"kernel {kernel['name']}")
         try:
             self.build(kernel)
         except Refused as refusal:
@@ -415,24 +353,41 @@ class Grading:
             problem = str(failure)
         for kind, points, test in self.tests_of(kernel):
             begin = time.monotonic()
+            self.progress(f"{kernel['name']}: {kind}")
             try:
-                result = (status, problem, 0) if problem else test(kernel, points)
+                status_now, reason, share = (status, problem, 0) if problem else test()
             except Refused as refusal:
-                result = "failed", f"refused: {refusal}", 0
+                status_now, reason, share = "failed", f"refused: {refusal}", 0
             except NotBuilt as failure:
-                result = "ungraded", str(failure), 0
-            self.outcome(kernel["name"], kind, points, *result, time.monotonic() - begin)
+                status_now, reason, share = "ungraded", str(failure), 0
+            self.outcome(kernel["name"], kind, points, status_now, reason, share * points, time.monotonic() - begin)
+        self.weigh(self.outcomes[first:])
+
+    def weigh(self, outcomes):
+        """Without the claim a tenth of the points is left. What is wrong more often than right has none."""
+        cases = [test["status"] == "passed" for test in outcomes if test["kind"] == "case"]
+        factor, why = (0, "it is wrong more often than right") if 2 * sum(cases) < len(cases) else \
+            (1, "") if self.kept else (WITHOUT_CLAIM, "a tenth of the points: it does not do what this rung is about, see its claims")
+        for test in outcomes:
+            if factor < 1 and test["points"] > 0:
+                test["points"] *= factor
+                test["reason"] = "; ".join(filter(None, [test["reason"], why]))
+
+    def progress(self, text):
+        if sys.stderr.isatty() and os.environ.get("LAB_PROGRESS"):
+            print(f"\r\033[K{text[:100]}", end="", file=sys.stderr, flush=True)
 
     def all_else_ungraded(self, reason):
-        there = {test["name"] for test in self.outcomes}
+        """Gives each kernel that was not finished one outcome that says so."""
+        done = {test["kernel"] for test in self.outcomes if test["kernel"] not in self.begun}
+        self.outcomes = [test for test in self.outcomes if test["kernel"] in done]
         for kernel in self.kernels:
-            for kind, points, _ in self.tests_of(kernel):
-                if f"{kernel['name']}: {kind}" not in there:
-                    self.outcome(kernel["name"], kind, points, "ungraded", reason)
+            if kernel["name"] not in done:
+                self.outcome(kernel["name"], "cases", kernel.get("points", POINTS), "ungraded", reason)
 
     def grade(self):
         """Returns the results, whatever happens. Call it from the main thread: the deadline is a signal."""
-        begin, unable, judge = time.monotonic(), False, None
+        begin, unable, self.judge, self.begun = time.monotonic(), False, None, set()
 
         def late(number, frame):
             raise Late("the time for this grading was over" if number == signal.SIGALRM else "the grading was ended")
@@ -444,17 +399,19 @@ class Grading:
             with tempfile.TemporaryDirectory(prefix="grading-", dir=self.shop.top, ignore_cleanup_errors=True) as name:
                 self.folder = pathlib.Path(name)
                 self.folder.chmod(0o711)
-                self.secret, self.prepared = self.folder / "secret", None
+                self.secret = self.folder / "secret"
                 self.secret.mkdir(mode=0o700)
                 self.box = sandbox.Sandbox(self.shop.top / "users", self.mode)
                 self.protection = self.box.protection
                 self.take()
-                judge = self.judge = Judge(self.shop.base)
+                self.judge = Judge(self.shop.base, self.secret, self.run)
                 deadline = begin + 0.95 * self.seconds
                 for number, kernel in enumerate(self.kernels):
                     now = time.monotonic()
                     self.kernel_deadline = now + max(deadline - now, 0) / (len(self.kernels) - number)
+                    self.begun = {kernel["name"]}
                     self.grade_kernel(kernel)
+                    self.begun = set()
         except Late as why:
             self.all_else_ungraded(str(why))
         except (Unable, OSError, subprocess.SubprocessError) as problem:
@@ -464,15 +421,19 @@ class Grading:
             signal.setitimer(signal.ITIMER_REAL, 0)
             for number, handler in old.items():
                 signal.signal(number, handler)
-            if judge:
-                judge.close()
+            if self.judge:
+                self.judge.close()
+            self.progress("")
         return self.results(unable, time.monotonic() - begin)
 
     def results(self, unable, seconds):
+        score, most = (round(sum(test[what] for test in self.outcomes), 2) for what in ("points", "max"))
+        for test in self.outcomes:
+            test["points"], test["max"] = round(test["points"], 3), round(test["max"], 3)
         return {"step": self.lab["step"], "title": self.lab["title"], "tests": self.outcomes, "unable": unable,
-                "score": sum(test["points"] for test in self.outcomes), "max": sum(test["max"] for test in self.outcomes),
+                "score": score, "max": most, "seed": self.seed, "cases": self.record,
                 "seconds": round(seconds, 1), "timings": self.timings, "protection": self.protection,
-                "not_judged": [] if self.on_gpu else ["speed (no GPU; its points are part of correctness)"]}
+                "not_judged": [] if self.on_gpu else ["speed (no GPU; its points are the cases')"]}
 
 
 def how_it_ended(status):
@@ -500,7 +461,8 @@ def main(arguments):
     step, submission, output, form = arguments[:4]
     hide()
     try:
-        grading = Grading(step, submission, os.environ.get("LAB_SEED"), *arguments[4:])
+        ladder = os.environ.get("LADDER") or "core"
+        grading = Grading(step, submission, os.environ.get("LAB_SEED"), *arguments[4:5], ladder="" if ladder == "all" else ladder)
     except (Unable, OSError, ValueError) as problem:
         print(f"grade.py: {problem}", file=sys.stderr)
         return 2

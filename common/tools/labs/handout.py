@@ -75,14 +75,15 @@ class Region:
 def lab_of(step):
     """
     Returns lab.json with the names of its `files`, those of kernels first and in order, and a row for each kernel with its
-    `file`. A kernel that lab.json does not mention has 10 points. Kernels that are left out are neither stubs nor graded.
+    `file`, its `ladder` and, where lab.json says so, its `points`. Kernels that are left out are neither stubs nor graded.
     """
     lab = json.loads((ROOT / step / "lab.json").read_text())
-    file_of = {name: kernel["file"] for name, kernel in facts.kernels().items() if kernel["step"] == step}
+    rows = {name: kernel for name, kernel in facts.kernels().items() if kernel["step"] == step}
+    file_of = {name: kernel["file"] for name, kernel in rows.items()}
     for name in lab.get("leave_out", ()):
         lab["stubs"].pop(file_of.pop(name), None)
-    rows = {row["name"]: row for row in lab["kernels"]}
-    lab["kernels"] = [{"name": name, "correctness": 7, "sanitizer": 3} | rows.get(name, {}) | {"file": file}
+    points = lab.get("points", {})
+    lab["kernels"] = [{"name": name, "file": file, "ladder": rows[name]["ladder"]} | ({"points": points[name]} if name in points else {})
                       for name, file in file_of.items()]
     lab["files"] = [*file_of.values(), *(name for name in lab["stubs"] if name not in file_of.values())]
     return lab
@@ -222,7 +223,7 @@ def make(step, directory):
         path = directory / name / "lab.json"  # a grader in the folder then has the same values without being told
         lab, text = json.loads(path.read_text()), path.read_text()
         for knob, value in knobs(lab, name[:2]).items():
-            text = re.sub(rf'("{knob}": \{{"values": \[)[^\]]*', rf"\g<1>{value}", text)
+            text = re.sub(rf'("{knob}": \{{\s*"values": \[)[^\]]*', rf"\g<1>{value}", text)
         path.write_text(text)
     with open(directory / "README.md", "a") as readme:
         readme.write(assignment(steps))

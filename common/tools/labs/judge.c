@@ -1,366 +1,77 @@
 /*
- * This is the grader's own process: it makes the inputs of a case, computes the reference, and
- * judges answers. A student's code never runs here. Commands come on stdin, one a line, and each is
- * answered with a line of JSON.
+ * This is the grader's own process: the judge of the step programs and the tests, with their lists
+ * of cases, claims and explanations. A student's code never runs here. Where a trial launches a
+ * kernel, this program asks the grader to run the student's program on a copy of the trial's
+ * memory, and puts what comes back in its place (case.h).
  *
- *     case PROBLEM KIND SEED OFFSET SIZE...  matmul, softmax, attention, attention_f16,
- *                                            attention_bf16; sizes as the problem lists
- *     request KERNEL ORDER WORKSPACE CALLS LAPS FILE  writes the request file; ORDER is - for the
- *                                            default
- *     judge FILE                             reads the answer file
+ *     judge REQUEST ANSWER   (the two files)
  *
- * In a judgement, "verdict" and "what" are this program's own words, which reveal neither sizes nor
- * inputs; "reason" is for instructors.
+ * Commands come on stdin, one a line, and each is answered with a line of JSON:
+ *
+ *     kernel NAME             the commands below are about this kernel
+ *     cases LEVEL SEED        lists its cases
+ *     case ORDER LAPS OPTIONS judges one; ORDER is that of threads (SIMT_ORDER), - for the default
+ *     claims [TEXT]           checks the claims of its row, or these
+ *
+ * Before an answer there may be lines {"run": BYTES}. The grader then runs the student's program
+ * with REQUEST as its input and ANSWER, of so many bytes, as its output, and says "ended", or how
+ * it ended otherwise.
+ *
+ * In a judgement, "what" is this program's own words, which reveal neither sizes nor inputs;
+ * "reason" is for instructors.
  */
-#include "problems/attention.h"
 #include "case.h"
-#include "harness/check.h"
-#include "problems/matmul.h"
+#include "device/backend.h"
+#include "harness/cases.h"
+#include "harness/claims.h"
+#include "harness/device_buffer.h"
+#include "harness/ladder.h"
 #include "harness/refusal.h"
-#include "problems/softmax.h"
 
-#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
-static const struct {
-    const char *name;
-    const struct problem *problem;
-    enum tensor_type type;
-} problems[] = {{"matmul", &matmul_problem, TENSOR_F32},
-                {"softmax", &softmax_problem, TENSOR_F32},
-                {"attention", &attention_problem, TENSOR_F32},
-                {"attention_f16", &attention_problem, TENSOR_F16},
-                {"attention_bf16", &attention_problem, TENSOR_BF16}};
+#define DECLARED(name) extern const struct step name;
+EACH_STEP(DECLARED)
+#define NAMED(name) &name,
+static const struct step *const steps[] = {EACH_STEP(NAMED)};
 
 static struct {
-    const struct problem *problem;
-    struct tensor tensors[MAX_TENSORS];
-    int count, inputs;
-    uint64_t seed;
-    struct lab_request request;
-    /* The answer's images are compared with the request file as it was written. */
-    unsigned char *file;
-    /* These are the rows of each output that are compared, and their right values. */
-    struct row_list rows[MAX_TENSORS];
-    double *value[MAX_TENSORS], *scale[MAX_TENSORS];
+    const char *request_path, *answer_path;
+    const struct kernel *kernel;
+    struct problem problem; /* the kernel's, but that run() asks the grader */
+    cudaError_t (*run)(const struct kernel *, const long long *, void *const *, void *,
+                       cudaStream_t);
+    char order[32];
+    long long calls, laps;
+    struct lab_answer head;
+    char what[200], reason[sizeof(((struct lab_answer *)0)->report) + 100];
 } now;
 
-/* Begins a line of JSON. The reason may contain anything. */
-static void say(const char *verdict, const char *what, const char *reason)
+/* ---- JSON ---- */
+
+static void print_text(const char *name, const char *text)
 {
-    printf("{\"verdict\": \"%s\", \"what\": \"%s\", \"reason\": \"", verdict, what);
-    for (; *reason; reason++)
-        if (*reason == '"' || *reason == '\\')
-            printf("\\%c", *reason);
+    printf(", \"%s\": \"", name);
+    for (; *text; text++)
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
         else
-            putchar((unsigned char)*reason >= ' ' && (unsigned char)*reason < 127 ? *reason : ' ');
+            putchar((unsigned char)*text >= ' ' && (unsigned char)*text < 127 ? *text : ' ');
     printf("\"");
 }
 
-static void answer(const char *verdict, const char *reason)
+static void complain(const char *why)
 {
-    say(verdict, "", reason);
+    printf("{\"verdict\": \"error\"");
+    print_text("reason", why);
     printf("}\n");
 }
 
-static size_t tensor_bytes(const struct tensor *tensor)
-{
-    return tensor->rows * tensor->cols * tensor_element_bytes(tensor->type);
-}
-
-static void fill_random(unsigned char *bytes, size_t count, uint64_t stream)
-{
-    for (size_t i = 0; i < count; i++)
-        bytes[i] = (unsigned char)input_bits(now.seed, stream, i);
-}
-
-/* Places the images in the file: guard, buffer, guard. The workspace comes last. */
-static void lay_out(size_t offset, size_t workspace)
-{
-    struct lab_request *request = &now.request;
-    size_t end = sizeof(struct lab_answer) + sizeof *request + 255; /* a file has one of them */
-    for (int t = 0; t < LAB_IMAGES; t++) {
-        const bool there = t < now.count || (t == LAB_WORKSPACE && workspace > 0);
-        request->bytes[t] = t < now.count ? tensor_bytes(&now.tensors[t]) : there ? workspace : 0;
-        request->output[t] = t < now.count && now.tensors[t].role == TENSOR_OUTPUT;
-        request->data[t] = LAB_GUARD_BYTES + (t < now.count ? offset : 0);
-        request->image_bytes[t] =
-            there ? request->data[t] + request->bytes[t] + LAB_GUARD_BYTES : 0;
-        request->image[t] = end / 256 * 256;
-        end = request->image[t] + request->image_bytes[t] + 255;
-    }
-    request->total = end;
-}
-
-/* Chooses every stride-th row of an output, and the last: all unless the reference would take too
- * long. */
-static void choose_rows(int t)
-{
-    const double budget = 5e8; /* in multiply-adds */
-    const size_t rows = now.tensors[t].rows;
-    const double cost = (double)rows * now.problem->reference_cost(now.request.sizes);
-    const size_t stride = 1 + (size_t)(cost / budget);
-    struct row_list *list = &now.rows[t];
-    list->row = malloc((rows + 1) * sizeof *list->row);
-    for (size_t row = 0; row < rows; row++)
-        if (row % stride == 0 || row + 1 == rows)
-            list->row[list->count++] = row;
-}
-
-static void set_case(char *text)
-{
-    char name[32], kind_name[32];
-    unsigned long long seed;
-    size_t offset;
-    int read = 0;
-    enum input_kind kind;
-    for (int t = 0; t < MAX_TENSORS; t++) {
-        free(now.rows[t].row);
-        free(now.value[t]);
-        free(now.scale[t]);
-    }
-    free(now.file);
-    memset(&now, 0, sizeof now);
-    if (sscanf(text, "case %31s %31s %llu %zu %n", name, kind_name, &seed, &offset, &read) != 4 ||
-        !input_kind_find(kind_name, &kind)) {
-        answer("error", "not understood");
-        return;
-    }
-    enum tensor_type type = TENSOR_F32;
-    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
-        if (strcmp(problems[i].name, name) == 0) {
-            now.problem = problems[i].problem;
-            type = problems[i].type;
-        }
-    if (!now.problem) {
-        answer("error", "no such problem");
-        return;
-    }
-    text += read;
-    for (int s = 0; now.problem->sizes[s].name; s++)
-        now.request.sizes[s] = strtoll(text, &text, 10);
-    if (now.problem == &attention_problem)
-        now.request.sizes[ATTENTION_TYPE] = type;
-    now.seed = seed;
-    now.request.magic = LAB_MAGIC;
-    if (now.problem->tensors(now.request.sizes, now.tensors, &now.count) != cudaSuccess) {
-        answer("error", refusal());
-        now.problem = NULL;
-        return;
-    }
-    while (now.inputs < now.count && now.tensors[now.inputs].role == TENSOR_INPUT)
-        now.inputs++;
-
-    void *host[MAX_TENSORS] = {NULL};
-    for (int t = 0; t < now.count; t++)
-        host[t] = malloc(tensor_bytes(&now.tensors[t]) + 1);
-    problem_inputs(now.problem, now.request.sizes, kind, now.seed, host);
-    for (int t = now.inputs; t < now.count; t++) {
-        choose_rows(t);
-        const size_t elements = now.rows[t].count * now.tensors[t].cols;
-        now.value[t] = malloc((elements + 1) * sizeof(double));
-        now.scale[t] = malloc((elements + 1) * sizeof(double));
-    }
-    now.problem->reference(now.request.sizes, (const void *const *)host, now.rows + now.inputs,
-                           now.value + now.inputs, now.scale + now.inputs);
-
-    /* The largest workspace that a request may offer has to fit. Each request lays the file out
-     * again. */
-    lay_out(offset, 0);
-    now.file = calloc(now.request.total, 1);
-    for (int t = 0; t < now.count; t++) {
-        unsigned char *image = now.file + now.request.image[t];
-        fill_random(image, now.request.image_bytes[t], 1000 + (uint64_t)t);
-        if (t < now.inputs)
-            memcpy(image + now.request.data[t], host[t], now.request.bytes[t]);
-        else
-            memset(image + now.request.data[t], 0xff, now.request.bytes[t]);
-    }
-    for (int t = 0; t < now.count; t++)
-        free(host[t]);
-    answer("ok", "");
-}
-
-/* Requests of a case differ only in their workspace, which comes after everything else. */
-static void write_request(const char *text)
-{
-    char order[32], path[4096];
-    size_t workspace;
-    if (!now.problem ||
-        sscanf(text, "request %63s %31s %zu %lld %lld %4095[^\n]", now.request.kernel, order,
-               &workspace, &now.request.calls, &now.request.laps, path) != 6) {
-        answer("error", "not understood");
-        return;
-    }
-    const size_t offset = now.request.data[0] - LAB_GUARD_BYTES;
-    lay_out(offset, workspace);
-    now.file = realloc(now.file, now.request.total);
-    unsigned char *image = now.file + now.request.image[LAB_WORKSPACE];
-    fill_random(image, now.request.image_bytes[LAB_WORKSPACE], 1000 + LAB_WORKSPACE);
-    snprintf(now.request.order, sizeof now.request.order, "%s",
-             strcmp(order, "-") == 0 ? "" : order);
-    memcpy(now.file, &now.request, sizeof now.request);
-
-    FILE *file = fopen(path, "wb");
-    const bool written = file && fwrite(now.file, now.request.total, 1, file) == 1;
-    if (file && fclose(file) == 0 && written)
-        printf("{\"verdict\": \"ok\", \"reason\": \"\", \"bytes\": %zu}\n", now.request.total);
-    else
-        answer("error", "the request could not be written");
-}
-
-/* Returns false when a byte outside the outputs changed, and says which. */
-static bool images_intact(const unsigned char *file, const char **what, char *reason, size_t size)
-{
-    const struct lab_request *r = &now.request;
-    for (int t = 0; t < LAB_IMAGES; t++) {
-        const unsigned char *was = now.file + r->image[t], *is = file + r->image[t];
-        const size_t behind = r->data[t] + r->bytes[t];
-        if (r->image_bytes[t] == 0)
-            continue;
-        snprintf(reason, size, "%s", t == LAB_WORKSPACE ? "workspace" : now.tensors[t].name);
-        if (memcmp(was, is, r->data[t]) != 0) {
-            *what = "it wrote in front of the beginning of an array";
-            return false;
-        }
-        if (memcmp(was + behind, is + behind, r->image_bytes[t] - behind) != 0) {
-            *what = "it wrote past the end of an array";
-            return false;
-        }
-        if (t < now.inputs && memcmp(was + r->data[t], is + r->data[t], r->bytes[t]) != 0) {
-            *what = "it changed an input";
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Describes where in a tensor something was found, as far as a learner may know. */
-struct places {
-    size_t found, looked_at, first_row, first_col;
-};
-
-static void note(struct places *places, bool found, size_t row, size_t col)
-{
-    places->looked_at++;
-    if (!found)
-        return;
-    if (places->found++ == 0) {
-        places->first_row = row;
-        places->first_col = col;
-    }
-    if (col < places->first_col)
-        places->first_col = col;
-}
-
-static const char *described(const struct places *places, const struct tensor *tensor)
-{
-    const size_t edge = 32;
-    if (places->found == places->looked_at)
-        return "everywhere";
-    if (places->first_row > 0 && places->first_row + edge >= tensor->rows)
-        return "in the last rows only";
-    if (places->first_col > 0 && places->first_col + edge >= tensor->cols)
-        return "in the last columns only";
-    return places->found * 20 < places->looked_at ? "in a few places" : "in many places";
-}
-
-/* Returns whether the element still holds what set_case() filled it with. */
-static bool untouched(const unsigned char *element, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++)
-        if (element[i] != 0xff)
-            return false;
-    return true;
-}
-
-/* Fills *what and *reason for outputs that are wrong. */
-static bool outputs_right(const unsigned char *file, char *what, size_t size, char *reason,
-                          size_t reason_size)
-{
-    const double bound = now.problem->bound(now.request.sizes);
-    for (int t = now.inputs; t < now.count; t++) {
-        const struct tensor *tensor = &now.tensors[t];
-        const unsigned char *data = file + now.request.image[t] + now.request.data[t];
-        const size_t bytes = tensor_element_bytes(tensor->type);
-        struct places unwritten = {0}, wrong = {0};
-        const struct row_list *rows = &now.rows[t];
-        struct comparison first = {0};
-        size_t nans = 0, compared = 0; /* rows */
-        for (size_t row = 0; row < tensor->rows; row++) {
-            const bool compares = compared < rows->count && rows->row[compared] == row;
-            for (size_t col = 0; col < tensor->cols; col++) {
-                const size_t i = row * tensor->cols + col, at = compared * tensor->cols + col;
-                struct comparison one = {.bound = bound};
-                note(&unwritten, untouched(data + i * bytes, bytes), row, col);
-                if (!compares)
-                    continue;
-                check_compare(&one, tensor, data, i, 1, now.value[t] + at, now.scale[t] + at);
-                note(&wrong, one.wrong, row, col);
-                nans += one.wrong && !isfinite(tensor_element(data, tensor->type, i));
-                if (one.wrong && !first.wrong)
-                    first = one;
-            }
-            compared += compares;
-        }
-        snprintf(reason, reason_size, "%s: %s", tensor->name, first.first);
-        if (unwritten.found > 0)
-            snprintf(what, size, "elements of the output %s were never written, %s", tensor->name,
-                     described(&unwritten, tensor));
-        else if (wrong.found > 0)
-            snprintf(what, size, "the output %s is wrong%s, %s", tensor->name,
-                     nans == wrong.found ? " (NaN or infinite)" : "", described(&wrong, tensor));
-        if (unwritten.found > 0 || wrong.found > 0)
-            return false;
-    }
-    return true;
-}
-
-/*
- * Says which inputs kernels did not load, and which outputs they did not store: what is missing was
- * computed elsewhere, or out of sight. Under a causal mask, what no query sees need not be loaded.
- */
-static const char *moved_too_little(const struct lab_answer *head)
-{
-    size_t outputs = 0;
-    double inputs = 0.0;
-    for (int t = now.inputs; t < now.count; t++)
-        outputs += now.request.bytes[t];
-    for (int t = 0; t < now.inputs; t++)
-        inputs += (double)now.request.bytes[t];
-    if (now.problem == &attention_problem) {
-        const long long *sizes = now.request.sizes;
-        const double q = (double)sizes[ATTENTION_SEQ_Q], kv = (double)sizes[ATTENTION_SEQ_KV];
-        if (kv == 0)
-            inputs = 0.0;
-        else if (sizes[ATTENTION_CAUSAL])
-            inputs *= fmin(q, kv) / fmax(q, kv);
-    }
-    if (!head->counted || outputs == 0)
-        return NULL;
-    if (head->counters.global_store_bytes < outputs)
-        return "the kernels themselves stored less than the outputs hold";
-    if ((double)head->counters.global_load_bytes < inputs)
-        return "the kernels themselves loaded less than the inputs hold";
-    return NULL;
-}
-
-static void print_counters(const struct lab_answer *head)
-{
-    const struct counters *c = &head->counters;
-    printf(", \"milliseconds\": %.9g, \"workspace\": %zu",
-           isfinite(head->milliseconds) ? head->milliseconds : 0.0, head->workspace);
-    if (!head->counted)
-        return;
-    const char *between = ", \"counters\": {";
-#define PRINT(name) printf("%s\"" #name "\": %llu", between, c->name), between = ", ";
-    EACH_COUNTER(PRINT)
-#undef PRINT
-    printf("}");
-}
+/* ---- A launch ---- */
 
 /* Says what the checked build reports, in words that no submission can influence. */
 static const char *kind_of_report(const char *report)
@@ -381,6 +92,7 @@ static const char *kind_of_report(const char *report)
         {"division by zero", "an integer was divided by zero"},
         {"illegal address", "an illegal address"},
         {"assertion", "an assertion of yours failed"},
+        {"divergent", "a barrier that not all threads of the block reach"},
         {"deadlock", "threads wait for each other for ever"},
         {"never arrive", "threads wait for each other for ever"},
         {"dynamic shared memory", "more dynamic shared memory than a launch may have"},
@@ -393,77 +105,355 @@ static const char *kind_of_report(const char *report)
     return "a kernel failed, or could not be launched";
 }
 
-static void judge_answer(const unsigned char *file)
+/* Remembers why a launch failed, and returns an error that says so. */
+static cudaError_t failed(const char *what, const char *reason)
 {
-    static const struct {
-        const char *verdict, *what;
-    } ends[LAB_ENDS] = {
-        [LAB_CRASHED] = {"crashed", "it ended before its answer was complete"},
-        [LAB_LAUNCHER_ERROR] = {"error", "the launcher returned an error"},
-        [LAB_SKIPPED] = {"skipped", "the launcher says that the device is too old"},
-        [LAB_NO_DEVICE] = {"no device", "there is no device, or too little memory"},
-        [LAB_WORKSPACE_TOO_LARGE] = {"error",
-                                     "it asks for more workspace than this kernel may have"},
-        [LAB_OTHER_STREAM] = {"error", "it uses a stream other than the one that it is given"},
-        [LAB_IDLE_LAP] = {"fail", "one of several calls left its outputs unwritten"}};
-    struct lab_answer head;
-    char reason[800] = "", text[200];
-    const char *what = "";
-    memcpy(&head, file, sizeof head);
-    head.report[sizeof head.report - 1] = '\0';
-    if (head.magic != LAB_MAGIC || head.end < 0 || head.end >= LAB_ENDS)
-        head.end = LAB_CRASHED;
-    if (head.end == LAB_KERNEL_ERROR) {
-        snprintf(reason, sizeof reason, "%s: %s", cudaGetErrorString((cudaError_t)head.status),
-                 head.report);
-        say("error", kind_of_report(head.report), reason);
-    } else if (head.end != LAB_RAN) {
-        snprintf(reason, sizeof reason, "%s: workspace %zu", head.report, head.workspace);
-        say(ends[head.end].verdict, ends[head.end].what, reason);
-    } else if (!images_intact(file, &what, reason, sizeof reason)) {
-        say("fail", what, reason);
-    } else if (!outputs_right(file, text, sizeof text, reason, sizeof reason)) {
-        say("fail", text, reason);
-    } else if ((what = moved_too_little(&head))) {
-        say("hollow", what, "");
-    } else {
-        say("pass", "", "");
-    }
-    print_counters(&head);
-    printf("}\n");
+    snprintf(now.what, sizeof now.what, "%s", what);
+    snprintf(now.reason, sizeof now.reason, "%s", reason);
+    return cudaErrorLaunchFailure;
 }
 
-static void read_answer(const char *text)
+/* Places the images in the request: guard, array, guard, as they are in this process. */
+static void lay_out(struct lab_request *request, const struct tensor *tensors, int count,
+                    const char *const *data, size_t workspace)
 {
-    char path[4096];
-    if (!now.problem || sscanf(text, "judge %4095[^\n]", path) != 1) {
-        answer("error", "not understood");
+    size_t end = sizeof(struct lab_answer) + sizeof *request + 255; /* a file has one of them */
+    for (int t = 0; t < LAB_IMAGES; t++) {
+        if (data[t]) {
+            request->bytes[t] = t == LAB_WORKSPACE ? workspace
+                                                   : tensors[t].rows * tensors[t].cols *
+                                                         tensor_element_bytes(tensors[t].type);
+            request->output[t] = t < count && tensors[t].role == TENSOR_OUTPUT;
+            request->data[t] = DEVICE_BUFFER_GUARD + (size_t)data[t] % DEVICE_BUFFER_ALIGNMENT;
+            request->image_bytes[t] = request->data[t] + request->bytes[t] + DEVICE_BUFFER_GUARD;
+        }
+        request->image[t] = end / 256 * 256;
+        end = request->image[t] + request->image_bytes[t] + 255;
+    }
+    request->total = end;
+}
+
+/* Copies the images between the arrays here and a file's contents. */
+static cudaError_t copy_images(const struct lab_request *request, const char *const *data,
+                               char *file, enum cudaMemcpyKind kind)
+{
+    cudaError_t status = cudaSuccess;
+    for (int t = 0; t < LAB_IMAGES && status == cudaSuccess; t++) {
+        if (!data[t])
+            continue;
+        char *const here = (char *)data[t] - request->data[t], *const there =
+                                                                   file + request->image[t];
+        status = kind == cudaMemcpyHostToDevice
+                     ? cudaMemcpy(here, there, request->image_bytes[t], kind)
+                     : cudaMemcpy(there, here, request->image_bytes[t], kind);
+    }
+    return status;
+}
+
+static bool write_file(const char *path, const char *bytes, size_t count)
+{
+    FILE *file = fopen(path, "wb");
+    const bool written = file && fwrite(bytes, count, 1, file) == 1;
+    return file && fclose(file) == 0 && written;
+}
+
+static bool read_file(const char *path, char *bytes, size_t count)
+{
+    FILE *file = fopen(path, "rb");
+    const bool whole = file && fread(bytes, count, 1, file) == 1;
+    if (file)
+        fclose(file);
+    return whole;
+}
+
+/* Returns what became of the run, by an answer that comes from a process of the submission. */
+static cudaError_t outcome(const char *ended)
+{
+    static const char *const whats[LAB_ENDS] = {
+        [LAB_CRASHED] = "it ended before its answer was complete",
+        [LAB_LAUNCHER_ERROR] = "the launcher returned an error",
+        [LAB_SKIPPED] = "the launcher says that the device is too old",
+        [LAB_NO_DEVICE] = "there is no device, or too little memory",
+        [LAB_WORKSPACE_TOO_LARGE] = "it asks for more workspace than this kernel may have",
+        [LAB_OTHER_STREAM] = "it uses a stream other than the one that it is given",
+        [LAB_IDLE_LAP] = "one of several calls left its outputs unwritten"};
+    struct lab_answer *head = &now.head;
+    head->report[sizeof head->report - 1] = '\0';
+    if (strcmp(ended, "ended") != 0)
+        return failed(ended, ended);
+    if (head->magic != LAB_MAGIC || head->end < 0 || head->end >= LAB_ENDS)
+        head->end = LAB_CRASHED;
+    if (head->end == LAB_KERNEL_ERROR)
+        return failed(kind_of_report(head->report), head->report);
+    return head->end == LAB_RAN ? cudaSuccess : failed(whats[head->end], head->report);
+}
+
+/* Between two calls outputs are filled with bytes of 0xff. What still holds them was not written,
+ * and gets the poison by which a trial knows that. */
+static void restore_poison(const struct lab_request *request, const struct tensor *tensors,
+                           char *file)
+{
+    static const unsigned char filled[4] = {0xff, 0xff, 0xff, 0xff};
+    for (int t = 0; t < MAX_TENSORS; t++) {
+        if (!request->output[t])
+            continue;
+        const size_t bytes = tensor_element_bytes(tensors[t].type);
+        const uint32_t poison = check_poison(tensors[t].type, t);
+        char *const data = file + request->image[t] + request->data[t];
+        for (size_t at = 0; at < request->bytes[t]; at += bytes)
+            if (memcmp(data + at, filled, bytes) == 0)
+                memcpy(data + at, &poison, bytes);
+    }
+}
+
+/* Runs the student's program. Takes the place of the problem's run(). */
+static cudaError_t ask(const struct kernel *kernel, const long long sizes[MAX_SIZES],
+                       void *const *device, void *workspace, cudaStream_t stream)
+{
+    struct lab_request request = {.magic = LAB_MAGIC, .calls = now.calls, .laps = now.laps};
+    struct tensor tensors[MAX_TENSORS];
+    long long understood[MAX_SIZES];
+    const char *data[LAB_IMAGES] = {NULL};
+    int count = 0;
+    char ended[300];
+    memcpy(understood, sizes, sizeof understood);
+    if (now.problem.tensors(understood, tensors, &count) != cudaSuccess)
+        return cudaErrorInvalidValue;
+    for (int t = 0; t < count; t++)
+        data[t] = device[t];
+    data[LAB_WORKSPACE] = workspace;
+    snprintf(request.kernel, sizeof request.kernel, "%s", kernel->name);
+    snprintf(request.order, sizeof request.order, "%s", now.order);
+    memcpy(request.sizes, sizes, sizeof request.sizes);
+    lay_out(&request, tensors, count, data, problem_workspace(&now.problem, kernel, sizes));
+
+    char *const file = calloc(request.total, 1);
+    cudaError_t status = file ? cudaStreamSynchronize(stream) : cudaErrorMemoryAllocation;
+    if (status == cudaSuccess)
+        status = copy_images(&request, data, file, cudaMemcpyDeviceToHost);
+    if (status == cudaSuccess) {
+        memcpy(file, &request, sizeof request);
+        printf("{\"run\": %zu}\n",
+               write_file(now.request_path, file, request.total) ? request.total : 0);
+        if (!fgets(ended, sizeof ended, stdin))
+            exit(2);
+        ended[strcspn(ended, "\n")] = '\0';
+        memset(&now.head, 0, sizeof now.head);
+        if (read_file(now.answer_path, file, request.total))
+            memcpy(&now.head, file, sizeof now.head);
+        status = outcome(ended);
+        if (now.calls + now.laps > 1)
+            restore_poison(&request, tensors, file);
+    }
+    if (status == cudaSuccess)
+        status = copy_images(&request, data, file, cudaMemcpyHostToDevice);
+    free(file);
+    return status;
+}
+
+/* What the harness asks the backend about a run is what the student's process says of it. */
+bool __wrap_backend_counters(struct counters *total);
+bool __wrap_backend_counters(struct counters *total)
+{
+    *total = now.head.counters;
+    return true;
+}
+
+const char *__wrap_backend_report(void);
+const char *__wrap_backend_report(void)
+{
+    return now.reason;
+}
+
+/* ---- Judgements ---- */
+
+/* Kernels must have stored the outputs and loaded the inputs: what is missing was computed
+ * elsewhere, or out of sight. */
+static const char *moved_too_little(const struct trial *trial)
+{
+    const struct counters *c = &now.head.counters;
+    double outputs = 0.0, unwanted = 0.0;
+    if (!now.head.counted)
+        return now.laps > 0 ? NULL : "nothing was counted";
+    for (int t = trial->input_count; t < trial->tensor_count; t++) {
+        outputs += (double)trial->device[t].bytes;
+        if (t == trial->placement.null_array)
+            unwanted = (double)trial->device[t].bytes;
+    }
+    if ((double)c->global_store_bytes < outputs - unwanted)
+        return "the kernels themselves stored less than the outputs hold";
+    if ((double)c->global_load_bytes < now.problem.compulsory_bytes(trial->sizes) - outputs)
+        return "the kernels themselves loaded less than the inputs hold";
+    return NULL;
+}
+
+/* Says what is wrong with a run without a size or a value. */
+static void print_what(const struct verdict *verdict)
+{
+    static const char *const whats[] = {
+        [DETECTOR_NONE] = "it could not be run",
+        [DETECTOR_LAUNCH] = now.what,
+        [DETECTOR_GUARD] = "it wrote outside of an array",
+        [DETECTOR_INPUTS] = "it changed an input",
+        [DETECTOR_POISON] = "elements of an output were never written",
+        [DETECTOR_COMPARISON] = "an output is wrong",
+    };
+    const struct explanation *explanation = verdict->explanation;
+    char what[800];
+    snprintf(what, sizeof what, "%s%s%s", whats[verdict->detector],
+             explanation && *explanation->why ? ": " : "", explanation ? explanation->why : "");
+    print_text("what", what);
+}
+
+static void print_counters(void)
+{
+    const struct counters *c = &now.head.counters;
+    const char *between = ", \"counters\": {";
+#define PRINT(name) printf("%s\"" #name "\": %llu", between, c->name), between = ", ";
+    EACH_COUNTER(PRINT)
+#undef PRINT
+    printf("}");
+}
+
+static void judge_case(const char *text)
+{
+    struct trial trial;
+    struct test_case one;
+    int read = 0;
+    case_default(&now.problem, &one);
+    if (sscanf(text, "case %31s %lld %n", now.order, &now.laps, &read) != 2 ||
+        !case_read(&now.problem, text + read, &one)) {
+        complain(*refusal() ? refusal() : "not understood");
         return;
     }
-    unsigned char *file = calloc(now.request.total, 1);
-    FILE *stream = fopen(path, "rb");
-    const bool whole = stream && fread(file, now.request.total, 1, stream) == 1;
-    if (stream)
-        fclose(stream);
-    if (whole)
-        judge_answer(file);
-    else
-        answer("crashed", "");
-    free(file);
+    if (strcmp(now.order, "-") == 0)
+        now.order[0] = '\0';
+    /* The student's process makes all calls, so that it finds what it left behind. */
+    now.calls = one.placement.launches > 1 ? one.placement.launches : 1;
+    one.placement.launches = 1;
+    now.what[0] = now.reason[0] = '\0';
+    refusal_clear();
+    if (!case_fits(&now.problem, now.kernel, &one) ||
+        case_trial(&trial, &now.problem, &one) != cudaSuccess) {
+        complain(*refusal() ? refusal() : "the kernel does not take it, or there is no memory");
+        return;
+    }
+    const struct verdict verdict = trial_run(&trial, now.kernel);
+    const char *hollow = verdict.status == VERDICT_PASS ? moved_too_little(&trial) : NULL;
+    const bool passed = verdict.status == VERDICT_PASS && !hollow;
+    printf("{\"verdict\": \"%s\"", passed ? "pass" : "fail");
+    print_text("detector", hollow ? "hollow" : detector_name(verdict.detector));
+    if (hollow)
+        print_text("what", hollow);
+    else if (!passed)
+        print_what(&verdict);
+    print_text("reason", verdict.reason);
+    print_text("report", now.reason);
+    printf(", \"milliseconds\": %.9g", now.head.milliseconds);
+    if (now.head.counted)
+        print_counters();
+    printf("}\n");
+    trial_destroy(&trial);
 }
 
-int main(void)
+/* Checks the row's claims, or those of the text. */
+static void judge_claims(const char *text)
+{
+    struct claims claims;
+    struct kernel *const claimant = calloc(1, now.problem.row_bytes);
+    memcpy(claimant, now.kernel, now.problem.row_bytes);
+    if (*text)
+        claimant->claims = text;
+    now.order[0] = now.what[0] = now.reason[0] = '\0';
+    now.calls = 1;
+    now.laps = 0;
+    claims_check(&now.problem, claimant, now.kernel, &claims);
+    printf("{\"verdict\": \"%s\"", claims.refused ? "error" : claims.kept ? "pass" : "fail");
+    print_text("what", now.what);
+    print_text("reason", claims.complaint);
+    printf(", \"claims\": [");
+    for (int i = 0; i < claims.count; i++) {
+        const struct claim *claim = &claims.claim[i];
+        printf("%s{\"bound\": %llu, \"value\": %llu, \"kept\": %s", i > 0 ? ", " : "", claim->bound,
+               claim->value, claim->kept ? "true" : "false");
+        print_text("says", claim->what);
+        print_text("relation", claim->at_most ? "<=" : ">=");
+        print_text("at", claim->options);
+        printf("}");
+    }
+    printf("]}\n");
+    free(claimant);
+}
+
+static void list_cases(const char *text)
+{
+    struct case_walk walk;
+    struct test_case one;
+    char name[16];
+    unsigned long long seed;
+    int level = 0;
+    const bool read = sscanf(text, "cases %15s %llu", name, &seed) == 2;
+    while (read && level < CASE_LEVELS && strcmp(name, case_level_names[level]) != 0)
+        level++;
+    if (!read || level == CASE_LEVELS) {
+        complain("no such level");
+        return;
+    }
+    cases_begin(&walk, &now.problem, now.kernel, (enum case_level)level, seed);
+    printf("{\"verdict\": \"pass\", \"claims\": %s, \"cases\": [",
+           now.kernel->claims ? "true" : "false");
+    for (const char *between = ""; cases_next(&walk, &one); between = ", ") {
+        printf("%s{\"level\": %d", between, level);
+        print_text("options", case_options(&now.problem, &one));
+        print_text("wrong", one.wrong);
+        printf("}");
+    }
+    printf("]}\n");
+}
+
+static void choose_kernel(const char *name)
+{
+    now.kernel = NULL;
+    for (size_t s = 0; s < sizeof steps / sizeof *steps && !now.kernel; s++)
+        for (const struct ladder *ladder = steps[s]->ladders; ladder->name; ladder++) {
+            const struct kernel *kernel;
+            for (size_t i = 0; (kernel = problem_kernel(ladder->problem, ladder->rows, i))->name;
+                 i++)
+                if (strcmp(kernel->name, name) == 0) {
+                    now.kernel = kernel;
+                    now.problem = *ladder->problem;
+                    now.problem.run = ask;
+                }
+        }
+    if (now.kernel)
+        printf("{\"verdict\": \"pass\"}\n");
+    else
+        complain("no such kernel");
+}
+
+int main(int argc, char **argv)
 {
     static char line[8192];
+    if (argc != 3)
+        return 2;
+    now.request_path = argv[1];
+    now.answer_path = argv[2];
     prctl(PR_SET_DUMPABLE, 0); /* no process of the same user may look into this one */
     setvbuf(stdout, NULL, _IOLBF, 0);
     while (fgets(line, sizeof line, stdin)) {
-        if (strncmp(line, "case ", 5) == 0)
-            set_case(line);
-        else if (strncmp(line, "request ", 8) == 0)
-            write_request(line);
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, "kernel ", 7) == 0)
+            choose_kernel(line + 7);
+        else if (!now.kernel)
+            complain("choose a kernel first");
+        else if (strncmp(line, "cases ", 6) == 0)
+            list_cases(line);
+        else if (strncmp(line, "case ", 5) == 0)
+            judge_case(line);
+        else if (strncmp(line, "claims", 6) == 0)
+            judge_claims(line + 6 + strspn(line + 6, " "));
         else
-            read_answer(line);
+            complain("not understood");
     }
     return 0;
 }

@@ -16,12 +16,14 @@ from sandbox import Limits, Unable
 from source import LADDERS
 
 ROOT = handout.ROOT
-BUILDS = ("cpu", "check")
 COMMON = (*(f"problems/{name}" for name in ("matmul", "softmax", "attention")),
           *(f"harness/{name}" for name in ("refusal", "problem", "inputs", "check", "tensor_map", "stopwatch")))
+# The judge also has these, and the rows of all steps. What would launch their kernels stays unresolved.
+JUDGING = tuple(f"harness/{name}" for name in ("ladder", "cases", "claims", "trial", "device_buffer", "explain"))
+ANSWERED = ("backend_counters", "backend_report")  # by the student's process
 # A runner knows a problem by this name.
 SLIM = [f"-D{name}_problem=lab_{name}" for name in ("matmul", "softmax", "attention")]
-OWN = ("case.h", "deferred_launches.h", "deferred_launches_cpu.cpp", "deferred_launches_gpu.c", "runner.h", "runner.c", "judge.c")
+OWN = ("case.h", "deferred_launches.h", "deferred_launches_cpu.cpp", "deferred_launches_gpu.c", "runner.h", "runner.c")
 C_FLAGS = "-std=c17 -D_GNU_SOURCE -O2 -ffunction-sections -fdata-sections".split()
 LIBRARIES = "-lm -ldl".split()
 
@@ -158,7 +160,7 @@ class Workshop:
     def _compile_own(self):
         labs = self.base / "common/tools/labs"
         sources = [self.base / "common" / f"{name}.c" for name in COMMON]
-        for source in (*sources, labs / "runner.c", labs / "judge.c"):
+        for source in (*sources, labs / "runner.c"):
             run(["gcc", *C_FLAGS, *self.include, "-c", str(source), "-o", str(self.object(source.stem))], source.name)
         for step in handout.STEPS.values():
             compiled = self._compile_entry(step, self.base / "labs", self.include)
@@ -167,8 +169,7 @@ class Workshop:
              "-o", str(self.object("deferred_launches_cpu"))], "deferred_launches_cpu.cpp")
         run(["ar", "rcs", str(self.base / "labs/libcommon.a"), *(str(self.object(path.stem)) for path in sources)],
             "libcommon.a")
-        run(["g++", "-pthread", str(self.object("judge")), str(self.base / "labs/libcommon.a"), self.runtime,
-             *LIBRARIES, "-o", str(self.base / "labs/judge")], "judge")
+        self._make_judge()
         harness = [self.runtime, str(self.base / "labs/libcommon.a"), *(str(self.object(name)) for name in ("runner", "deferred_launches_cpu"))]
         names = {line.split()[0] for path in harness for line in nm("-g", "--defined-only", path)
                  if len(line.split()) > 2 and line.split()[1] in "TDBR"}
@@ -183,6 +184,18 @@ class Workshop:
         (self.base / "labs/allowed").write_text("\n".join(
             [name for name, text in zip(backend, plain) if re.split(r"[(\[]", text)[0].split("::")[-1] in declared] +
             sorted(names & helpers)))
+
+    def _make_judge(self):
+        """Compiles the judge from the project itself: a row's plan may lie in a file that students hand in."""
+        include = [f"-I{ROOT / 'common/simt/include'}", f"-I{ROOT / 'common'}", f"-I{ROOT}"]
+        each = "-DEACH_STEP(X)=" + " ".join(f"X(step_{number})" for number in handout.STEPS)
+        sources = [*(ROOT / "common" / f"{name}.c" for name in (*COMMON, *JUDGING)), ROOT / "common/tools/labs/judge.c",
+                   *(ROOT / step / f"{number}_step.c" for number, step in handout.STEPS.items())]
+        objects = [str(self.base / "labs" / f"judge.{source.stem}.o") for source in sources]
+        for source, made in zip(sources, objects):
+            run(["gcc", *C_FLAGS, "-fno-pie", each, *include, "-c", str(source), "-o", made], source.name)
+        run(["g++", "-no-pie", "-pthread", *(f"-Wl,--wrap={name}" for name in ANSWERED), "-Wl,--unresolved-symbols=ignore-all",
+             *objects, self.runtime, *LIBRARIES, "-o", str(self.base / "labs/judge")], "judge")
 
     @property
     def include(self):
@@ -228,7 +241,7 @@ class Workshop:
 
     # ------------------------------------------------------------------------------------------------------------------
 
-    def link(self, step, build, objects, output):
+    def link(self, step, objects, output):
         """Links a runner on the CPU whose table has these objects' functions, and null for those of other kernels."""
         there = set().union(*(defined(path) for path in objects))
         missing = [f"-Wl,--defsym,{name}=0" for name in sorted(self.wanted(step) - there)]
@@ -243,13 +256,13 @@ class Workshop:
             raise NotBuilt("the kernel does not link" + (f": {', '.join(names[:5])}" if names else ""))
         output.chmod(0o755)
 
-    def compile(self, box, folder, step, name, build, wall, check_symbols=True):
+    def compile(self, box, folder, step, name, wall, check_symbols=True):
         """
         Returns the object file of one of the .cu files in `folder`/source/`step`. A file that was compiled before, with the same
         headers, is not compiled again. Raises NotBuilt or Refused.
         """
         source = folder / "source"
-        digest = hashlib.sha256(f"{build} {name} {check_symbols} {box.mode}".encode())
+        digest = hashlib.sha256(f"{name} {check_symbols} {box.mode}".encode())
         for path in sorted((source / step).rglob("*.*")):
             if path.suffix in (".cuh", ".h") or path == source / step / name:
                 digest.update(f"\n{path.relative_to(source)} {path.stat().st_size}\n".encode() + path.read_bytes())
@@ -261,8 +274,7 @@ class Workshop:
             return kept
         out = pathlib.Path(tempfile.mkdtemp(dir=folder))
         box.own(out)
-        mode = ["--check", "-Xcompiler", f"-fdump-tree-optimized={out / 'calls'}"] if build == "check" else ["-O2"]
-        ending = box.run([str(self.base / "common/simt/simtcc"), *mode, "-w",
+        ending = box.run([str(self.base / "common/simt/simtcc"), "--check", "-Xcompiler", f"-fdump-tree-optimized={out / 'calls'}", "-w",
                           "-Xcompiler", "-fno-diagnostics-show-caret,-fmax-errors=5", "--text", str(out / "text"), "-include",
                           str(self.base / "labs/prelude.h"), f"-I{self.base / 'common'}", f"-I{source}",
                           "-c", str(source / step / name), "-o", str(out / "object.o")],
@@ -274,8 +286,7 @@ class Workshop:
             raise NotBuilt(f"{name} does not compile: {self.complaints(ending.output, source / step)}")
         try:
             self.examine_text(name, read_regular(out / "text").decode(errors="replace"), (self.base, source))
-            if build == "check":
-                self.examine_calls(name, read_regular(out / "calls").decode(errors="replace"))
+            self.examine_calls(name, read_regular(out / "calls").decode(errors="replace"))
             if check_symbols:
                 self.examine(out / "object.o", ALLOWED, step)
         except Refused as refusal:
