@@ -30,7 +30,7 @@ STEP = "01_naive_matmul"
 GOOD = (ROOT / STEP / "2_coalesced.cu").read_text()
 KERNEL = GOOD[GOOD.index("__global__"):GOOD.index('extern "C"')]
 LAUNCH = GOOD[GOOD.index("    coalesced<<<"):GOOD.index("    return cudaGetLastError")]
-FULL, OTHER = 100, 49  # points of step 01, and of the kernel that the cheats do not change
+FULL, OTHER = 2 * grade.POINTS, grade.POINTS  # points of step 01, and of the kernel that the cheats do not change
 OUTSIDE = "/tmp/written-by-a-submission"
 SECONDS = 600  # for each grading of the class
 
@@ -202,7 +202,6 @@ CHEATS = {
 PARTLY = {
     "right only the first time": (in_launcher("static int calls; if (calls++) return cudaSuccess;"), "never written"),
     "wrong with k = 0": (GOOD.replace("if (row < M", "if (K > 0 && row < M"), "never written"),
-    "a race": (GOOD.replace("C[(size_t)row * N + col] = sum;", "C[(size_t)row * N + col] = sum; __shared__ int x; x = col;"), "race"),
     "atomic operations for loads": (through_function(
         "__device__ float peek(const float *p)\n{\n    return __uint_as_float(__atomic_load_n((const unsigned *)p, __ATOMIC_RELAXED));\n}"),
         "may be at most"),
@@ -210,7 +209,8 @@ PARTLY = {
     if (threadIdx.x < 32 && K * N > 40)
         ptx::stmatrix_x4(simt_shared_address(tile[threadIdx.x]), (const unsigned *)B, simt::Site{"", 0});
     if (row < M""").replace('#include "tiles', '#include <ptx.cuh>\n#include "tiles'), "may be at most"),
-    "wasteful": (GOOD.replace("sum += A", "sum += 0 * ((volatile float *)A)[(size_t)row * K + k] + A"), "may be at most"),
+    "wasteful": (GOOD.replace("sum += A", "sum += 0 * ((volatile float *)A)[(size_t)row * K + k] + A"), "must be <="),
+    "the rung before": (SOLUTION.read_text().replace("uncoalesced", "coalesced"), "must be <="),
 }
 # name: (text of 2_coalesced.cu, what it earns, words of the reason)
 HONEST = {
@@ -227,8 +227,9 @@ HONEST = {
                                       ).replace("rand() % 2", "warpSize"), FULL - OTHER, ""),
     "Windows line ends": (GOOD.replace("\n", "\r\n"), FULL - OTHER, ""),
     "the untouched handout": (handout.stub(pathlib.Path(STEP) / "2_coalesced.cu"), 0, "never written"),
+    "a race": (GOOD.replace("C[(size_t)row * N + col] = sum;", "C[(size_t)row * N + col] = sum; __shared__ int x; x = col;"), 0, "race"),
     "wrong at the edge": (GOOD.replace("row < M && col < N", "row < M && col < N - 1"), 0, "never written"),
-    "a wrong sum": (GOOD.replace("k < K", "k < K - 1"), 0, "the output C is wrong"),
+    "a wrong sum": (GOOD.replace("k < K", "k < K - 1"), 0, "an output is wrong: a term is missing"),
     "not C": (GOOD.replace("float sum", "flaot sum"), 0, "2_coalesced.cu:"),
     "empty": ("", 0, "does not define"),
     "renamed": (GOOD.replace("matmul_coalesced", "my_matmul"), 0, "does not define"),
@@ -255,10 +256,10 @@ def grade_by_program(submission, results, form, kernel="", **environment):
 def test_formats():
     """Writes every format from a result with everything in it. No validator may refuse it, and each must refuse a spoilt one."""
     results = {"step": "03_online_softmax", "title": "Step 03", "score": 9, "max": 30, "seconds": 1.5, "protection": "all",
-               "not_judged": ["speed"], "timings": [{"kernel": "a", "milliseconds": 1.5, "reference": 1.0}], "tests": [
-                   {"name": 'a "b" <c>', "kernel": "a", "kind": "correctness", "status": "passed", "points": 9, "max": 10,
+               "seed": "a seed", "cases": [], "not_judged": ["speed"], "timings": [{"kernel": "a", "milliseconds": 1.5, "reference": 1.0}], "tests": [
+                   {"name": 'a "b" <c>', "kernel": "a", "kind": "case", "status": "passed", "points": 9, "max": 10,
                     "reason": "", "seconds": 1.25},
-                   {"name": "d", "kernel": "a", "kind": "sanitizer", "status": "failed", "points": 0, "max": 10,
+                   {"name": "d", "kernel": "a", "kind": "orders", "status": "failed", "points": 0, "max": 10,
                     "reason": "& \x01 \n\\", "seconds": 0.0},
                    {"name": "e", "kernel": "a", "kind": "speed", "status": "ungraded", "points": 0, "max": 10,
                     "reason": "no GPU", "seconds": 0.0}]}
@@ -400,38 +401,32 @@ def test_fallback():
 
 
 def test_variants():
-    """A variant changes the handout and the grading alike. Formulas know its values; constants alone earn nothing."""
+    """A variant changes the handout and the grading alike: a knob's claims and cases know its values."""
     step = "02"
     lab = handout.lab_of(handout.STEPS[step])
     values, drawn = lab["knobs"]["T"]["values"], {}
     with tempfile.TemporaryDirectory() as name:
         for student in range(20):
             os.environ["LAB_VARIANT"] = f"a secret {student}"
-            drawn.setdefault(grade.load_lab(step)["knobs"]["T"], os.environ["LAB_VARIANT"])
+            drawn.setdefault(grade.load_lab(step)["chosen"]["T"], os.environ["LAB_VARIANT"])
         expect(sorted(drawn) == sorted(values), f"twenty students have the tiles {sorted(drawn)} of {values}")
         for value, variant in drawn.items():
             os.environ["LAB_VARIANT"] = variant
             folder = handout.make(step, pathlib.Path(name) / str(value))
             expect(f"{value} by {value}" in (folder / "README.md").read_text(), f"the handout does not tell the tile {value}")
+            # The solution is written for the first value, and earns a tenth where another was asked for.
+            results = grade.Grading(step, ROOT, "variants", "shared_tile").grade()
+            expect(results["score"] == (grade.POINTS if value == values[0] else 0.9), f"tiles of {value}: {results['score']} points")
             del os.environ["LAB_VARIANT"]
             packed = json.loads((folder / handout.STEPS[step] / "lab.json").read_text())
             expect(handout.knobs(packed, step) == {"T": value}, f"the handout's grader has {packed['knobs']}")
-            counter = next(counter for kernel in packed["kernels"] for counter in kernel.get("counters", []) if "T" in counter["at_most"])
-            limit = grade.formula(counter["at_most"], {"T": value, "m": 64, "n": 64, "k": 32})
-            expect(limit == 2 * 64 * 64 * 32 / value, f"a tile of {value}: at most {limit}")
-        rows_alone = GOOD.replace("A[(size_t)row * K + k]", "(A[(size_t)row * K] + 0 * A[(size_t)row * K + k])")
-        folder = submit(pathlib.Path(name) / "constants", rows_alone)
-        sizes = {"m": [30, 40], "n": [30, 40], "k": [30, 40]}
-        for kinds, passed, points in ((["constant"], "1 of 2", 0), (["normal"], "0 of 2", 0)):
-            grading = grade.Grading("01", folder, "constants", "coalesced")
-            grading.lab["cases"] = [{"name": "one", **sizes, "inputs": kinds}, {"name": "other", **sizes, "inputs": ["normal"]}]
-            test = grading.grade()["tests"][0]
-            expect(test["points"] == points and test["reason"].startswith(passed), f"{kinds}: {test}")
-    print(f"  tiles of {sorted(drawn)}; constants", flush=True)
+    seeds = [[case["options"] for case in grade.Grading("01", ROOT, seed, "coalesced").grade()["cases"]] for seed in ("a", "a", "b")]
+    expect(seeds[0] == seeds[1] != seeds[2], "a seed does not choose the cases")
+    print(f"  tiles of {sorted(drawn)}; seeds", flush=True)
 
 
 def test_given_kernels():
-    """A kernel that lab.json leaves out is handed out finished and costs nothing. One that it does not mention has points."""
+    """A kernel that lab.json leaves out is handed out finished and costs nothing. Points may differ."""
     with tempfile.TemporaryDirectory() as name:
         lab_json = pathlib.Path(name) / STEP / "lab.json"
         shutil.copytree(ROOT / STEP, lab_json.parent)
@@ -444,12 +439,12 @@ def test_given_kernels():
             expect([path.name for path in stubs.iterdir()] == ["1_uncoalesced.cu"], f"stubs beside a given kernel: {list(stubs.iterdir())}")
             expect([row["name"] for row in handout.lab_of(STEP)["kernels"]] == ["uncoalesced"], "a given kernel is graded")
             expect(workshop.given_files(STEP) == ["01_step.c", "01_step.h", "2_coalesced.cu"], f"given: {workshop.given_files(STEP)}")
-            lab_json.write_text(json.dumps(lab | {"kernels": lab["kernels"][1:]}))
-            row = handout.lab_of(STEP)["kernels"][0]
-            expect(row == {"name": "uncoalesced", "correctness": 7, "sanitizer": 3, "file": "1_uncoalesced.cu"}, f"without a row: {row}")
+            lab_json.write_text(json.dumps(lab | {"points": {"coalesced": 30}}))
+            rows = handout.lab_of(STEP)["kernels"]
+            expect([row.get("points") for row in rows] == [None, 30], f"points of one kernel: {rows}")
         finally:
             handout.ROOT = ROOT
-    print("  a kernel that is given, a kernel without a row", flush=True)
+    print("  a kernel that is given, points of one kernel", flush=True)
 
 
 def test_speed():
@@ -458,20 +453,20 @@ def test_speed():
     later = in_launcher("static int calls; if (calls++ > 8) return cudaSuccess;")
     wrong = GOOD.replace(LAUNCH, LAUNCH.replace("M, N, K)", "M, N, ++calls > 8 ? K - 1 : K)")).replace("static const int TILE", "static int calls;\nstatic const int TILE")
     with tempfile.TemporaryDirectory() as name:
-        for number, (text, points, words) in enumerate(((GOOD, 4, "ratio"), (slow, 0, "ratio 0.0"), (later, 0, "left its outputs unwritten"),
-                                                        (wrong, 0, "the output C is wrong"))):
+        for number, (text, points, words) in enumerate(((GOOD, 2, "ratio"), (slow, 0, "ratio 0."), (later, 0, "left its outputs unwritten"),
+                                                        (wrong, 0, "an output is wrong"))):
             folder = submit(pathlib.Path(name) / f"student {number}", text)
             grading = grade.Grading("01", folder, "speed", "coalesced")
             grading.on_gpu = True
-            grading.kernels[0]["speed"] = {"points": 4, "sizes": {"m": 64, "n": 64, "k": 64}, "zero": 0.1, "full": 0.4}
+            grading.lab["speed"] = {"at": "--m 64 --n 64 --k 64"}
 
             def build(kernel, grading=grading):
-                shutil.copy2(grading.runner(kernel, "cpu"), grading.runner(kernel, "gpu"))
+                shutil.copy2(grading.runner(kernel, "check"), grading.runner(kernel, "gpu"))
                 mine, grading.folder = grading.folder, grading.folder / "reference"
                 (grading.folder / "source").mkdir(parents=True)
                 shutil.copytree(ROOT / STEP, grading.folder / "source" / STEP)
                 grading.build(kernel)
-                shutil.move(grading.runner(kernel, "cpu"), mine / grading.runner(kernel, "reference").name)
+                shutil.move(grading.runner(kernel, "check"), mine / grading.runner(kernel, "reference").name)
                 grading.folder = mine
 
             grading.build_for_gpu = build

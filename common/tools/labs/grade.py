@@ -15,7 +15,8 @@ when this machine could not grade: every test in RESULTS is ungraded and says wh
 LAB_SEED chooses the hidden sizes and inputs: the same for everybody who is graded with the same one. Without it they
 are drawn afresh; the results say which seed makes them again. LAB_VARIANT chooses the values of lab.json's knobs, as in the handout. LAB_FEEDBACK=full tells in the
 results which case failed and where. LAB_SECONDS (600) is the time for all of it; what was not reached by then is
-ungraded. LAB_LEADERBOARD=file.csv collects the times of GPU runs.
+ungraded. LAB_CASES says who sees the tests of hidden cases in Gradescope's form: visible (the default), hidden,
+after_due_date, after_published. LAB_LEADERBOARD=file.csv collects the times of GPU runs.
 """
 import csv
 import ctypes
