@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the grader.
 
-    tests/tools/test_labs.py [NAME ...]  formats, sandbox, names, variants, given, speed, fallback, deadline, class, slurm (default: all)
+    tests/tools/test_labs.py [NAME ...]  formats, sandbox, names, variants, given, speed, fallback, deadline, report, class, slurm (default: all)
 
 `class` is the longest: solutions, mistakes and cheats of step 01, thirty at a time, are graded by the program itself, and
 every one must end in time with a valid results file, the right score and nothing told or left behind.
@@ -10,6 +10,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
@@ -535,6 +536,38 @@ def test_class():
         print(f"  the slowest took {slowest:.0f} s of {SECONDS}", flush=True)
 
 
+def test_report():
+    """A class's report has each score and each mistake, and finds the two who share a kernel but for its names."""
+    with tempfile.TemporaryDirectory() as name:
+        top = pathlib.Path(name)
+        (top / "graded").mkdir()
+        for student in range(12):
+            chance = random.Random(student)
+            text = GOOD.replace("int K)\n{", "int K)\n{\n" + "".join(
+                f"    int a{n} = {chance.choice('+-~!')}{student} {chance.choice('+-*/&|^')} {n + 1}; (void)a{n};\n" for n in range(20)))
+            submit(top / "class" / f"s{student}", text)
+            if student == 11:
+                copied = (top / "class/s5" / STEP / "2_coalesced.cu").read_text().replace("sum", "total").replace(" a", " b")
+                (top / "class/s11" / STEP / "2_coalesced.cu").write_text(copied)
+            right = student % 2 == 0
+            tests = [{"name": "coalesced: claims", "kind": "claims", "status": "passed" if right else "failed", "points": 2 * right,
+                      "max": 2, "reason": "", "kernel": "coalesced", "seconds": 0},
+                     {"name": "coalesced: case 1: x", "kind": "case", "status": "passed" if right else "failed", "points": 8 * right,
+                      "max": 8, "reason": "" if right else "an output is wrong", "kernel": "coalesced", "seconds": 0}]
+            results = {"step": STEP, "title": STEP, "score": 10 * right, "max": 10, "seconds": 1, "protection": "", "not_judged": [],
+                       "timings": [], "seed": "", "cases": [], "tests": tests}
+            (top / "graded" / f"s{student}.json").write_text(formats.gradescope(results))
+        done = subprocess.run(["make", "-s", "-C", str(ROOT), "class-report", f"GRADED={top}/graded", f"SUBMISSIONS={top}/class", f"OUT={top}/out"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        expect(done.returncode == 0, f"class-report: {done.stdout}")
+        table, page = (top / "out.csv").read_text(), (top / "out.html").read_text()
+        expect("s4,10,10,kept" in table and "s5,0,0,not kept" in table, f"the report's table: {table}")
+        expect("<td>6</td><td>coalesced</td><td>an output is wrong</td>" in page, "the report has no mistake")
+        expect("<td>s5</td><td>s11</td>" in page or "<td>s11</td><td>s5</td>" in page, "the copy was not found")
+        expect(page.count("%</td>") == 1, f"{page.count('%</td>')} pairs are alike")
+    print("  a class of twelve, one copy", flush=True)
+
+
 def test_deadline():
     """A grading that runs out of time, or is told to end, must leave results."""
     with tempfile.TemporaryDirectory() as name:
@@ -573,7 +606,7 @@ def test_slurm_cluster():
 
 TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "variants": test_variants,
          "given": test_given_kernels, "speed": test_speed, "fallback": test_fallback,
-         "deadline": test_deadline, "class": test_class, "slurm": test_slurm_cluster}
+         "deadline": test_deadline, "report": test_report, "class": test_class, "slurm": test_slurm_cluster}
 
 if __name__ == "__main__":
     os.environ["BACKEND"] = "cpu"  # no points for speed, on any machine

@@ -287,6 +287,20 @@ static const char *moved_too_little(const struct trial *trial)
     return NULL;
 }
 
+/* Copies a text with each number left out: it may be a hidden size. */
+static void without_numbers(char *to, size_t bytes, const char *text)
+{
+    size_t used = 0;
+    while (*text && used + 4 < bytes)
+        if (*text >= '0' && *text <= '9') {
+            text += strspn(text, "0123456789.");
+            used += (size_t)snprintf(to + used, bytes - used, "...");
+        } else {
+            to[used++] = *text++;
+        }
+    to[used] = '\0';
+}
+
 /* Says what is wrong with a run without a size or a value. */
 static void print_what(const struct verdict *verdict)
 {
@@ -299,9 +313,9 @@ static void print_what(const struct verdict *verdict)
         [DETECTOR_COMPARISON] = "an output is wrong",
     };
     const struct explanation *explanation = verdict->explanation;
-    char what[800];
-    snprintf(what, sizeof what, "%s%s%s", whats[verdict->detector],
-             explanation && *explanation->why ? ": " : "", explanation ? explanation->why : "");
+    char what[800], why[sizeof explanation->why];
+    without_numbers(why, sizeof why, explanation ? explanation->why : "");
+    snprintf(what, sizeof what, "%s%s%s", whats[verdict->detector], *why ? ": " : "", why);
     print_text("what", what);
 }
 

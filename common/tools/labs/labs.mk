@@ -20,3 +20,8 @@ grade: packages-cpu packages-python ## teach: Grade: make grade STEP=03 SUBMISSI
 
 test-labs: packages-cpu packages-python ## check: Grade solutions, stubs, mistakes and cheats, thirty at once
 	@$(PYTHON) tests/tools/test_labs.py
+
+.PHONY: class-report
+class-report: packages-python ## teach: A class's scores, mistakes and likenesses: make class-report GRADED=dir SUBMISSIONS=dir OUT=class
+	@[ -n $(call quoted,GRADED) ] && [ -n $(call quoted,OUT) ] || { echo 'usage: make class-report GRADED=dir OUT=class [SUBMISSIONS=dir]' >&2; exit 2; }
+	@$(PYTHON) common/tools/labs/class_report.py $(call quoted,GRADED) $(call quoted,OUT) $(if $(SUBMISSIONS),$(call quoted,SUBMISSIONS))

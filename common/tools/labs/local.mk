@@ -1,7 +1,7 @@
 # A handout has this part of the labs, too.
 
 # Names are data: whatever these variables hold goes to the program unchanged, expanded by neither make nor a shell.
-unexport STEP SUBMISSION OUT FORMAT KERNEL
+unexport STEP SUBMISSION SUBMISSIONS GRADED OUT FORMAT KERNEL
 quoted = '$(subst ','\'',$(value $(1)))'
 
 TAKES_STEP += grade-local
