@@ -16,7 +16,7 @@ check-handout: packages-cpu packages-test packages-python ## check: Prove every 
 grade: packages-cpu packages-python ## teach: Grade: make grade STEP=03 SUBMISSION=dir OUT=file FORMAT=gradescope
 	@[ -n $(call quoted,STEP) ] && [ -n $(call quoted,SUBMISSION) ] && [ -n $(call quoted,OUT) ] || \
 	    { echo 'usage: make grade STEP=03 SUBMISSION=dir OUT=results.json FORMAT=gradescope|classroom50|prairielearn|autolab|junit|table|exit' >&2; exit 2; }
-	@$(PYTHON) common/tools/labs/grade.py $(call quoted,STEP) $(call quoted,SUBMISSION) $(call quoted,OUT) $(call quoted,FORMAT) $(call quoted,KERNEL)
+	@LADDER=$(call quoted,LADDER) $(PYTHON) common/tools/labs/grade.py $(call quoted,STEP) $(call quoted,SUBMISSION) $(call quoted,OUT) $(call quoted,FORMAT) $(call quoted,KERNEL)
 
 test-labs: packages-cpu packages-python ## check: Grade solutions, stubs, mistakes and cheats, thirty at once
 	@$(PYTHON) tests/tools/test_labs.py
