@@ -274,7 +274,7 @@ class Workshop:
             return kept
         out = pathlib.Path(tempfile.mkdtemp(dir=folder))
         box.own(out)
-        ending = box.run([str(self.base / "common/simt/simtcc"), "--check", "-Xcompiler", f"-fdump-tree-optimized={out / 'calls'}", "-w",
+        ending = box.run([str(self.base / "common/simt/simtcc"), "--check", "-Xcompiler", f"-fno-ivopts,-fdump-tree-optimized={out / 'calls'}", "-w",
                           "-Xcompiler", "-fno-diagnostics-show-caret,-fmax-errors=5", "--text", str(out / "text"), "-include",
                           str(self.base / "labs/prelude.h"), f"-I{self.base / 'common'}", f"-I{source}",
                           "-c", str(source / step / name), "-o", str(out / "object.o")],

@@ -103,11 +103,12 @@ struct Invocation<std::index_sequence<Positions...>, Function, Parameters...>
 
 /* Runs a launch that lacks only the kernel and its arguments. */
 template <class Function, class... Parameters>
-cudaError_t run(simt_launch launch, const void *entry, Function function,
+cudaError_t run(const simt_launch &how, const void *entry, Function function,
                 const Parameters &...arguments)
 {
     using Call = Invocation<std::index_sequence_for<Parameters...>, Function, Parameters...>;
     Call call = {{arguments}..., function};
+    simt_launch launch = how;
     launch.entry = entry;
     launch.invoke = call.invoke;
     launch.arguments = &call;
