@@ -538,6 +538,22 @@ static void first_of_ranges(char *to, size_t bytes, const char *options)
     to[used] = '\0';
 }
 
+/* Prints the quick cases that sizes alone make. */
+static void print_quick_cases(const struct problem *problem, const struct kernel *kernel)
+{
+    struct case_walk walk;
+    struct test_case one;
+    printf(", \"quick\": [");
+    cases_begin(&walk, problem, kernel, CASES_QUICK, 1);
+    for (const char *between = ""; cases_next(&walk, &one);)
+        if (one.inputs == INPUTS_NORMAL && one.placement.offset == 0 &&
+            one.placement.null_array == 0 && one.placement.launches == 1) {
+            printf("%s\"%s\"", between, case_options(problem, &one));
+            between = ", ";
+        }
+    printf("]");
+}
+
 /* Prints a row's own facts as a JSON object that it leaves open. */
 static void json_facts(const struct problem *problem, const struct kernel *kernel)
 {
@@ -556,6 +572,7 @@ static void json_facts(const struct problem *problem, const struct kernel *kerne
     print_text("shown_sizes", kernel->shown_sizes ? kernel->shown_sizes : own_sizes);
     print_text("timed_at", kernel->timed_at ? kernel->timed_at : "");
     print_text("claims", kernel->claims ? kernel->claims : "");
+    print_quick_cases(problem, kernel);
     if (problem->print_limits)
         problem->print_limits(kernel);
     else

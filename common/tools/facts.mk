@@ -3,15 +3,15 @@
 
 # Tools that know no step by name find the steps by their numbers.
 EACH_STEP := '-DEACH_STEP(X)=$(patsubst %,X(step_%),$(STEP_NUMBERS))'
-FACTS_SOURCES := common/tools/facts.c $(addprefix common/harness/,ladder.c problem.c report.c output.c) \
+FACTS_SOURCES := common/tools/facts.c $(addprefix common/harness/,ladder.c problem.c cases.c inputs.c refusal.c report.c output.c) \
     $(addprefix common/problems/,matmul.c softmax.c attention.c) $(wildcard 0?_*/*_step.c)
 
 build/facts/obj/%.c.o: %.c | packages-cpu
 	@mkdir -p $(@D)
 	$(quiet)$(C_COMPILE) -O0 -fno-pie $(include_cpu) $(EACH_STEP) -c $< -o $@
 
-build/facts/facts: $(FACTS_SOURCES:%=build/facts/obj/%.o)
-	$(quiet)$(CC) -no-pie $^ -Wl,--unresolved-symbols=ignore-all -o $@ -lm
+build/facts/facts: $(FACTS_SOURCES:%=build/facts/obj/%.o) common/tools/facts.mk
+	$(quiet)$(CC) -no-pie $(filter %.o,$^) -Wl,--unresolved-symbols=ignore-all -o $@ -lm
 
 build/facts.json: build/facts/facts
 	$(quiet)$< > $@

@@ -58,9 +58,8 @@ static double reference(double *O, const float *Q, const float *K, const float *
     return largest + log(l);
 }
 
-int main(void)
+static bool check(void)
 {
-    need_architecture(ARCHITECTURE);
     const size_t queries = (size_t)batch * heads * seq_q, keys = (size_t)batch * kv_heads * seq_kv;
     const size_t d = head_dim;
     float *Q = numbers(queries * d, 1), *K = numbers(keys * d, 2), *V = numbers(keys * d, 3);
@@ -102,11 +101,11 @@ int main(void)
             reference(expected, Q + query * d, K + first_key, V + first_key, visible, call.scale);
         for (size_t c = 0; c < d; c++)
             if (wrong("O", query * d + c, element(O, query * d + c), expected[c], bound))
-                return 1;
+                return false;
         if (visible > 0 && wrong("LSE", query, LSE[query], expected_LSE, single))
-            return 1;
+            return false;
     }
     printf("PASS: NAME, %d x %d heads, %d queries, %d keys, head_dim %d%s\n", batch, heads, seq_q,
            seq_kv, head_dim, causal ? ", causal" : "");
-    return 0;
+    return true;
 }

@@ -2,9 +2,8 @@
 
 #include "check.cuh"
 
-int main(void)
+static bool check(void)
 {
-    need_architecture(ARCHITECTURE);
     float *A = numbers((size_t)m * k, 1), *B = numbers((size_t)k * n, 2);
     const size_t C_bytes = (size_t)m * n * sizeof(float);
     const float *A_device = (const float *)on_device(A, (size_t)m * k * sizeof *A);
@@ -26,9 +25,9 @@ int main(void)
             /* The sum of these magnitudes has k roundings, each of at most 2^-24 of it. */
             const size_t index = (size_t)row * n + col;
             if (wrong("C", index, C[index], sum, (k + 1) * 0x1p-24 * magnitude))
-                return 1;
+                return false;
         }
     }
     printf("PASS: NAME, %d x %d x %d\n", m, n, k);
-    return 0;
+    return true;
 }

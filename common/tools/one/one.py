@@ -6,7 +6,7 @@
 The file needs no header of the project: nvcc compiles it, and so does common/simt/simtcc, without any -I. It holds the
 kernel's file, the .cuh files that this includes, those instructions of ptx.cuh, those functions of common/*.c and that
 workspace of NN_step.c that are used, and the check of its problem (matmul.cu, softmax.cu or attention.cu beside this
-script) at the kernel's own sizes (facts.py), others as below. Nothing is compiled for it but the rows.
+script) at those of the problem's quick cases that sizes alone make (facts.py). Nothing is compiled for it but the rows.
 """
 import json
 import pathlib
@@ -18,8 +18,8 @@ import facts  # noqa: E402  (its path is set above)
 from source import ROOT, behind, closure, of_steps, resolved, without_comments  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-SIZES = {"matmul": {"m": 128, "n": 96, "k": 80}, "softmax": {"rows": 3, "cols": 40000},
-         "attention": {"batch": 1, "heads": 4, "kv_heads": 2, "seq_q": 80, "seq_kv": 100, "head_dim": 64}}
+SIZES = {"matmul": "m n k", "softmax": "rows cols", "attention": "batch heads kv_heads seq_q seq_kv head_dim causal"}
+SAME = {"kv_heads": "heads", "seq_q": "seq", "seq_kv": "seq"}  # where a case does not say
 
 # A kernel's file may use these parts of the project, in the order in which they must stand. Unused ones are left out.
 LIBRARY = (
@@ -161,6 +161,28 @@ class One:
         return function[1], "\n\n".join(used([chunk for text in texts for chunk in chunks(text)], function[1]))
 
 
+def loop(kernel):
+    """Returns (sizes, main): the cases and the variables that hold one of them, and a main() that checks each."""
+    names, rows = SIZES[kernel["problem"]].split(), []
+    for options in kernel["quick"]:
+        given = {size.replace("-", "_"): value or "1" for size, value in re.findall(r"--(\S+)(?: (\d+))?(?= --|$)", re.sub(r" --type \w+", "", options))}
+        rows.append([given.get(size) or given.get(SAME.get(size), "0") for size in names])
+    table = ",\n".join("    {" + ", ".join(row) + "}" for row in rows)
+    sizes = f"static const struct {{\n    int {', '.join(names)};\n}} cases[] = {{\n{table}}};\nstatic int {', '.join(names)};"
+    set_sizes = "\n".join(f"        {size} = cases[i].{size};" for size in names)
+    main = f"""int main(void)
+{{
+    need_architecture({json.dumps(kernel['architecture'])});
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {{
+{set_sizes}
+        if (!check())
+            return 1;
+    }}
+    return 0;
+}}"""
+    return sizes, main
+
+
 def make(name):
     name = facts.called(name)
     if name not in facts.kernels():
@@ -185,21 +207,16 @@ def make(name):
     body = "\n".join(bodies)
     headers, one.headers = "\n".join(one.headers), []
     check = one.take(HERE / f"{problem}.cu")
-    check = "\n".join((*one.headers, check))
+    constants, main_function = loop(kernel)
+    check = "\n".join((*one.headers, check, main_function))
     architecture = kernel["architecture"]
     check = re.sub(r"\bKERNEL\b", f"{problem}_{name}", check)
     check = re.sub(r"\bWORKSPACE\b", f"{workspace}(&call)" if workspace else "0", check)
-    check = re.sub(r"\bARCHITECTURE\b", json.dumps(architecture), re.sub(r"\bNAME\b", name, check))
-
-    own = re.sub(r"--seq (\d+)", r"--seq-q \1 --seq-kv \1", kernel["own_sizes"])
-    sizes = SIZES[problem] | {size.replace("-", "_"): value for size, value in re.findall(r"--(\S+) (\d+)", own)}
-    causal = "--causal" in own if own else kernel.get("causal")
-    constants = [f"static const int {size} = {value};" for size, value in sizes.items()]
+    check = re.sub(r"\bNAME\b", name, check)
     if problem == "attention":
-        constants += [f"static const bool causal = {str(causal).lower()};",
-                      f"static const enum tensor_type type = TENSOR_{kernel['types'][0].upper()};"]
+        constants += f"\nstatic const enum tensor_type type = TENSOR_{kernel['types'][0].upper()};"
 
-    library = one.used_of_common(headers + body + check + " ".join(constants))
+    library = one.used_of_common(headers + body + check + constants)
     instructions = one.instructions(headers + body)
     arch = f"-arch={architecture or 'sm_75'}"
     if architecture.endswith("a"):
@@ -217,7 +234,7 @@ def make(name):
  */
 """
     system = "".join(f"#include {header}\n" for header in sorted(set(one.system)))
-    parts = (banner + system, headers, library, instructions, body, "\n".join(constants), check)
+    parts = (banner + system, headers, library, instructions, body, constants, check)
     return "\n".join(part.strip("\n") + "\n" for part in parts if part.strip())
 
 
