@@ -42,6 +42,7 @@ TIMEOUT_SECONDS = 120
 # tests/steps/test_claims.c, and "overlap" is tests/steps/overlap.py; each runs only for faults that are said to be its own.
 DETECTORS = ("comparison", "guard", "poison", "inputs", "race", "bounds", "barrier", "uninitialised", "asynchronous", "unfinished",
              "order", "counters", "claims", "overlap")
+TOLD = "told"  # a beginner's mistake, planted in a stub by tests/tools/mistakes.py: `make learn` must say what the fault `says`
 EQUIVALENT = "equivalent"  # this is no fault after all: the file says why nothing can catch it, and nothing may
 REPORTS = (
     ("race", r"race on |shared memory without a proxy fence|shared memory of another block|cluster_store\(\)"),
@@ -87,6 +88,7 @@ class Fault:
     runs: list = dataclasses.field(default_factory=list)
     exercise: int = 0
     symptom: str = ""
+    says: str = ""
     learners: bool = False  # the copies are a learner's to repair, and nothing here makes them anew
 
     step = property(lambda self: self.compiled.split("/")[0])
@@ -111,7 +113,7 @@ def faults_in(kernel, part, usual):
     """Returns one fault in each kernel that has it. README.md describes the file; `usual` has the options of each kernel."""
     first, *lines = part.rstrip("\n").split("\n")
     match = re.fullmatch(r"([\w-]+), (\w+)( only)?: (.+)", first)
-    if not match or match[2] not in (*DETECTORS, EQUIVALENT):
+    if not match or match[2] not in (*DETECTORS, EQUIVALENT, TOLD):
         raise Broken(f"{kernel}.faults: '{first}' must be 'NAME, DETECTOR: what is wrong'")
     fields = list(itertools.takewhile(lambda line: re.match("[a-z]+: ", line), lines))
     hunks = [[]]
@@ -119,8 +121,8 @@ def faults_in(kernel, part, usual):
         hunks.append([]) if line == "@@" else hunks[-1].append(line or " ")
     fields = [line.split(": ", 1) for line in fields]
     values, runs = dict(fields), [value for key, value in fields if key == "run"]
-    known = {"also", "file", "run", "exercise", "symptom"}
-    if not set(values) <= known or not all(hunks) or any(line[0] not in " +-" for hunk in hunks for line in hunk):
+    known = {"also", "file", "run", "exercise", "symptom", "says"}
+    if not set(values) <= known or not all(hunks) or ("says" in values) != (match[2] == TOLD) or any(line[0] not in " +-" for hunk in hunks for line in hunk):
         raise Broken(f"{kernel}.faults: {match[1]} has a field or a line of an edit that is none: {sorted(values)}")
     edits = [["\n".join(line[1:] for line in hunk if line[0] != other) for other in "+-"] for hunk in hunks]
     for number, name in enumerate([kernel, *(name for key, value in fields if key == "also" for name in value.split())]):
@@ -132,7 +134,7 @@ def faults_in(kernel, part, usual):
         file = values.get("file", source)
         yield Fault(f"{name}-{match[1]}", file, file if file.endswith(".cu") else source, [(file, *edit) for edit in edits], name,
                     match[2], bool(match[3]), match[4], runs or usual[name],
-                    0 if number else int(values.get("exercise", 0)), values.get("symptom", ""))
+                    0 if number else int(values.get("exercise", 0)), values.get("symptom", ""), values.get("says", ""))
 
 
 def search(fault, file, text, source):
@@ -145,7 +147,8 @@ def search(fault, file, text, source):
     return found[0].span()
 
 
-def read_faults(names=()):
+def read_faults(names=(), told=False):
+    """Returns all faults, or those of these names or exercises; with `told` beginners' mistakes, otherwise the others."""
     usual, parts = {}, []
     for path in sorted(FAULTS.glob("*.faults")):
         head, *own = re.split("^=== ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -154,7 +157,8 @@ def read_faults(names=()):
             raise Broken(f"{path.name}: only 'run: ...' may stand before the first fault")
         usual[path.stem] = [line.removeprefix("run: ") for line in options]
         parts += [(path.stem, part) for part in own]
-    faults = sorted((fault for kernel, part in parts for fault in faults_in(kernel, part, usual)), key=lambda fault: fault.kernel)
+    faults = sorted((fault for kernel, part in parts for fault in faults_in(kernel, part, usual) if (fault.detector == TOLD) == told),
+                    key=lambda fault: fault.kernel)
     unknown = [name for name in names if not any(name in (f.name, str(f.exercise)) for f in faults)]
     if unknown:
         raise Broken(f"there is no fault {unknown[0]}; `make broken-list` prints the exercises, tests/faults/ holds all")
