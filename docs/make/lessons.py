@@ -34,7 +34,7 @@ from source import lesson_of, of_steps, without_comments
 
 ROOT = ladder.ROOT
 RESULTS = ROOT / "docs" / "results"
-WHOLE_PAGE = ("counts", "bench", "ncu")  # of a step's README.md each has one; common/tools/bench fills the last two
+WHOLE_PAGE = ("counts", "bench", "ncu")  # of a step's README.md each has one (ncu: it or a ladder's); common/tools/bench fills two
 LONGEST = 25  # lines of a diff that a page holds; of a longer one it has the command
 
 
@@ -58,6 +58,11 @@ def shown_on(page):
     ends = {rung.ladder: rung.name for rung in ladder.rungs(step_of(page))}
     names = [rung.name for rung in rungs_of(page)]
     return names + [name for name in ends.values() if name not in names] if page.parent.parent == ROOT else names
+
+
+def pages_with(page, kind):
+    """The pages of the same lesson, the step's README.md first, that have a table of this kind."""
+    return [other for other in of_steps("README.md", step_of(page)) if f"<!-- {kind}:begin -->" in other.read_text("utf-8")]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -431,7 +436,7 @@ def fill(page, generators, write, remedy="`make lessons` writes what the kernels
     if not len(found) == text.count(":begin -->") == text.count(":end -->"):
         complaints.append("a begin without its end, or an end without its begin")
     core = page.name == "README.md" and page.parent.parent == ROOT
-    needed = {kind for kind in generators if core and kind in WHOLE_PAGE}
+    needed = {kind for kind in generators if core and kind in WHOLE_PAGE and not (kind == "ncu" and pages_with(page, kind))}
     complaints += [f"needs <!-- {kind}:begin --> and its end" for kind in sorted(needed - kinds)]
     complaints += [f"what is <!-- {kind}:begin -->?" for kind in sorted(kinds - {*WHOLE_PAGE, *GENERATORS})]
     if stale and write:

@@ -103,6 +103,15 @@ def profile(step):
     return all(found.values())
 
 
+def names_on(page):
+    """The rungs in a page's table. Where a step's README.md leaves it to a ladder's page, the first such page has them all."""
+    holders = lessons.pages_with(page, "ncu")
+    if holders[0] != page or page.parent.parent == lessons.ROOT:
+        return lessons.shown_on(page)
+    elsewhere = {name for other in holders[1:] for name in lessons.shown_on(other)}
+    return [rung.name for rung in lessons.ladder.rungs(lessons.step_of(page)) if rung.name not in elsewhere]
+
+
 def table(page, step):
     comments, rows = lessons.results(f"{step}_ncu.csv")
     shown = [name for name, (_, heading) in METRICS.items() if heading]
@@ -113,7 +122,7 @@ def table(page, step):
         f"`{comments['run'].split(' ', 1)[1]}`: shares in % of the peak, bank conflicts in % of the passes over shared "
         f"memory; of what a rung launches, the kernel that takes longest "
         f"([{step}_ncu.csv]({os.path.relpath(lessons.RESULTS, page.parent)}/{step}_ncu.csv)).")
-    lines, names = [], lessons.shown_on(page)
+    lines, names = [], names_on(page)
     for row in rows:
         if row["rung"] not in names:
             continue
