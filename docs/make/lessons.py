@@ -358,8 +358,8 @@ def claims_of(name):
 
 
 def rung_table(page, name):
-    """What a rung claims, at the sizes of the claim: predicted by a formula or bounded, counted, measured. What it does not claim
-    is shown where it changed."""
+    """What a rung claims, at the sizes of the claim: bounded, predicted by a formula, counted, measured. What it does not claim
+    is shown where it changed, and what it claims to have kept is not."""
     rung = ladder.find(name)
     before = ladder.predecessor(rung)
     groups = claims_of(name) or [(facts.kernels()[name]["shown_sizes"].split(), {})]
@@ -375,9 +375,9 @@ def rung_table(page, name):
         at = f", at `{' '.join(options)}`" if options is not groups[0][0] else ""
         now, last = Numbers(rung, rung.step, options), Numbers(before, rung.step, options) if before else None
         for counter, claim in claims.items():
-            title = title_of(counter)
-            predicted |= row(title + at, claim, now.predicted.get(title), now.row.get(counter),
-                             last.row.get(counter) if last else None)
+            title, value, was = title_of(counter), now.row.get(counter), last.row.get(counter) if last else None
+            if value != was:
+                predicted |= row(title + at, claim, now.predicted.get(title), value, was)
         told = {title_of(counter) for _, each in groups for counter in each}
         for title, value in now.counted.items() if not at else ():
             was = last.counted.get(title) if last else None

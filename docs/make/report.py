@@ -85,8 +85,8 @@ def short(label, labels):
     return cube.group(1) if cube else text
 
 
-def group_table(runs, shown, title, pattern, unit, ratios):
-    """The table of some shapes; `shown` says whether a page has a rung. Nothing where it has none that was timed."""
+def group_table(runs, shown, own, title, pattern, unit, ratios):
+    """The table of some shapes; `shown` says whether a page has a rung. Nothing where none of its `own` was timed."""
     labels = unique(shape for run in runs for shape, _, _ in run.rows if re.match(pattern, shape))
     if all(re.match(CUBE, label) or re.search(r"\bN\d", label) for label in labels):
         labels.sort(key=size_of)
@@ -95,7 +95,7 @@ def group_table(runs, shown, title, pattern, unit, ratios):
         for (shape, _, name), row in run.rows.items():
             if shape in labels and (row["role"] != "rung" or shown(name)):
                 kernels.setdefault(name, row["role"])
-    if "rung" not in kernels.values():
+    if not own & kernels.keys():
         return None
     column = "gbps" if unit == "GB/s" else "tflops"
     lines = []
@@ -144,7 +144,7 @@ def table(page, step, runs):
         f"1 where ours is faster. Spread, clocks and power: {files}. Plots: {', '.join(plots)}." +
         (f" Measured on an earlier ladder, whose rungs {' and '.join(f'`{name}`' for name in gone)} are cut in several now."
          if gone else ""))
-    tables = [group_table(runs, shown, *group, ratios) for group in groups]
+    tables = [group_table(runs, shown, {*own, *gone}, *group, ratios) for group in groups]
     return "\n\n".join([text, *filter(None, tables)])
 
 
