@@ -6,10 +6,11 @@
 A step's folder holds no answers and no variants of a kernel by size. A launcher takes at most seven arguments. No kernel's file
 keeps state on the device between launches, and no source asks which backend compiles it. Every quoted include is found, and none
 leads up (ROOMS) or sideways to another step. A kernel is understood from few files, and nothing that is for all kernels names
-one. No script hides a module of Python's. Links lead somewhere. A name that a kernel had is no kernel's now, and no other's then.
+one. No script hides a module of Python's. Links lead somewhere, to headings too. A name that a kernel had is no kernel's now, and no other's then.
 Every rung has planted faults. Of three rungs in a row at least one has a picture in its section, and every picture is shown.
 docs/errata.md tells the exercises as tests/faults has them.
 """
+import functools
 import pathlib
 import re
 import subprocess
@@ -19,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "common/tools/broken"))
 import broken  # noqa: E402
 import facts  # noqa: E402
-from source import closure, of_steps, resolved, without_comments  # noqa: E402
+from source import closure, lesson_of, of_steps, resolved, without_comments  # noqa: E402
 
 FILES = [path for path in subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, text=True,
                                          stdout=subprocess.PIPE).stdout.splitlines() if (ROOT / path).is_file()]
@@ -40,7 +41,8 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 # These files are for all kernels. A lesson's pictures are drawn for its own.
 FOR_ALL = re.compile(r"common/|tests/(?:harness|simt|support|nightly|ptx)/|tests/rules\.py|docs/make/(?!draw_\d)|.*\bMakefile$|.*\.mk$")
 PICTURE = re.compile(r"!\[[^\]]+\]\((?:\.\./)*docs/pictures/([\w.]+)\)")
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+FENCE = re.compile(r"```.*?```", re.S)
 
 
 def of_a_step(path, text, code):
@@ -92,10 +94,26 @@ def of_a_kernel(path):
         yield f"{path.relative_to(ROOT)}: to understand it one opens {len(files)} files, {lines} lines"
 
 
+@functools.cache
+def anchors(page):
+    """Returns what the headings of a page are called in links, as GitHub has it."""
+    found = set()
+    for heading in re.findall(r"^#+ (.*?)\s*$", FENCE.sub("", page.read_text()), re.M):
+        heading = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
+        found.add(name if name not in found else f"{name}-1")
+    return found
+
+
 def of_a_page(path, text):
-    for found in LINK.finditer(re.sub(r"```.*?```", lambda block: "\n" * block[0].count("\n"), text, flags=re.S)):
-        if "://" not in found[1] and not (ROOT / path).parent.joinpath(found[1]).exists():
+    for found in LINK.finditer(FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)):
+        page = (ROOT / path).parent.joinpath(found[1]) if found[1] else ROOT / path
+        if "://" in found[1]:
+            continue
+        if not page.exists():
             yield found, f"links to {found[1]}, which is not there"
+        elif found[2] and page.suffix == ".md" and found[2] not in anchors(page.resolve()):
+            yield found, f"links to {found[1]}#{found[2]}, and no heading there is called so"
 
 
 def of_the_old_names():
@@ -153,14 +171,15 @@ def of_the_pictures():
         shown |= set(PICTURE.findall((ROOT / page).read_text()))
     for step in facts.steps():
         # Finds headings of sections, and what stands below each. Code has lines that begin with #, too, so it is removed first.
-        pages = "\n".join(page.read_text() for page in of_steps("README.md", step["step"]))
-        sections = dict(zip(*[iter(re.split(r"^(#{2,3} .*)$", re.sub(r"```.*?```", "", pages, flags=re.S), flags=re.M)[1:])] * 2))
+        sections = {page: list(zip(*[iter(re.split(r"^(#{2,3} .*)$", FENCE.sub("", page.read_text()), flags=re.M)[1:])] * 2))
+                    for page in of_steps("README.md", step["step"])}
         without = 0
         for kernel in (row["name"] for row in step["kernels"]):
-            found = [below for heading, below in sections.items() if re.search(rf"\d[_ .·`]+{kernel}\b", heading)]
+            page = lesson_of(facts.source(kernel))
+            found = [below for heading, below in sections[page] if re.search(rf"\d[_ .·`]+{kernel}\b", heading)]
             without = 0 if any(map(PICTURE.search, found)) else without + 1
             if not found:
-                yield f"{step['step']}: {kernel} has no section in a lesson"
+                yield f"{page.relative_to(ROOT)}: {kernel} has no section here"
             elif without == 3:
                 yield f"{step['step']}: the third section in a row that shows no picture of docs/pictures is {kernel}'s"
     for path in FILES:

@@ -169,7 +169,7 @@ class Rung:
 
     def __init__(self, step, row, before):
         self.step, self.name, self.begins, self.before = step, row["name"], not row["after"], row["after"] or before
-        self.path = ROOT / step / row["file"]
+        self.path, self.ladder = ROOT / step / row["file"], row["ladder"]
 
     def headers(self):
         """Returns the step's own headers that its file includes, in the order in which the compiler meets them."""

@@ -194,11 +194,14 @@ class NewKernel:
         yield path, re.sub(spared, rf'\1, "{self.name}"', text)
 
     def section(self):
+        """A section behind AFTER's, or behind the last one of the ladder that the kernel goes to."""
+        rows = [name for name, row in facts.kernels().items() if (row["step"], row["ladder"]) == (self.step, self.ladder)]
+        anchor = rows[-1] if rows and self.ladder != self.row["ladder"] else self.after
         for path in of_steps("README.md", self.step):
             text = path.read_text("utf-8")
             headings = list(re.finditer(r"^(#+) .*$", FENCE.sub(lambda found: blanked(found[0]), text), re.MULTILINE))
             for at, heading in enumerate(headings):
-                found = re.match(rf"(#+ )\d+([_ .·`]+){self.after}\b(`?)(:?)", heading[0])
+                found = re.match(rf"(#+ )\d+([_ .·`]+){anchor}\b(`?)(:?)", heading[0])
                 if not found:
                     continue
                 end = next((later.start() for later in headings[at + 1:] if len(later[1]) <= len(heading[1])), len(text))
@@ -207,7 +210,7 @@ class NewKernel:
                 shown = f"\n![Bytes that {self.after} and {self.name} move]({link})\n" if self.draw.exists() else ""
                 section = SECTION.format(heading=title, name=self.name, picture=shown)
                 return [(path, text[:end].rstrip() + "\n\n" + section + text[end:])]
-        raise Refused(f"no lesson of {self.step} has a section of {self.after}")
+        raise Refused(f"no lesson of {self.step} has a section of {anchor}")
 
     picture_name = property(lambda self: f"{self.step[:2]}_{self.name}")
 

@@ -83,6 +83,16 @@ def of_steps(pattern, step="0?_*"):
     return sorted(path for ladder in LADDERS for path in ROOT.glob(f"{step}/{ladder}{pattern}"))
 
 
+def lesson_of(kernel):
+    """Returns the page that tells of a kernel's file: its ladder's, or its step's where the ladder has none.
+
+    >>> lesson_of(ROOT / "01_naive_matmul/2_coalesced.cu").relative_to(ROOT).as_posix()
+    '01_naive_matmul/README.md'
+    """
+    beside = kernel.parent / "README.md"
+    return beside if beside.exists() else ROOT / kernel.relative_to(ROOT).parts[0] / "README.md"
+
+
 def resolved(path, name):
     """Returns the file that a source includes as "name": beside it, or relative to common/, the root or common/simt/."""
     for folder in (path.parent, ROOT / "common", ROOT, ROOT / "common/simt"):

@@ -15,7 +15,7 @@ ladder: packages-python ## maintain: Count the lines that each rung adds
 check-ladder: ladder
 	@$(PYTHON) -m doctest common/tools/source.py common/tools/ladder.py
 
-# These are the pages in which docs/make/lessons.py writes something.
+# These are the pages in which docs/make/lessons.py writes something: of a step's folder, its README.md and its ladders'.
 LESSONS = $(CHOSEN_STEPS) $(if $(STEP),,$(wildcard docs/tour.md))
 
 .PHONY: lessons check-lessons
@@ -23,7 +23,7 @@ lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Write
 	@$(PYTHON) docs/make/lessons.py --write $(LESSONS)
 
 check-lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## check: Fail when a lesson or a folded answer disagrees with the kernels
-	@$(PYTHON) docs/make/lessons.py --check $(LESSONS)
+	@$(PYTHON) -m doctest docs/make/lessons.py && $(PYTHON) docs/make/lessons.py --check $(LESSONS)
 	@$(PYTHON) tests/steps/answers.py $(CHOSEN_STEPS)
 
 # docs/make/pictures.py draws the lessons' pictures from traces of the checked build, and docs/make/plots.py draws the

@@ -116,7 +116,7 @@ def picture_of_shares(step, runs):
     below, peers = picture.height + 22, list(dict.fromkeys(name for group in groups for name in group[2]))
     whole = peers[0] if len(peers) == 1 else f"the fastest of {', '.join(peers)}"
     picture.text(16, below, f"Speed in % of {whole} in the same run,", "m")
-    picture.text(16, below + 17, f"by {report.PROBLEMS[step[:2]][0]}. Thin and grey: the other rungs.", "m")
+    picture.text(16, below + 17, f"by {report.AXES[step[:2]]}. Thin and grey: the other rungs.", "m")
     picture.text(16, below + 34, device(runs), "m")
     return picture
 
@@ -125,22 +125,12 @@ def device(runs):
     return f"One {runs[0].comments['device'].split(',')[0]}, each after a rest and with a cold L2 cache."
 
 
-def options_of(step, shape):
-    """The options of the step's program that ask for a shape of its benchmark."""
-    names, numbers = report.PROBLEMS[step[:2]][1].split(), re.findall(r"\d+", shape)
-    if step[:2] == "06":
-        seq, dim = map(int, numbers)
-        numbers = 16384 // seq, 2048 // dim, seq, dim
-    causal = ["--causal"] if shape.endswith("causal") else []
-    return [f"--{name}={number}" for name, number in zip(names, numbers)] + causal
-
-
 def bytes_moved(step, shape):
     """What each kernel's row says that it loads from and stores to global memory, by the step's program."""
     program = report.ROOT / "build/check" / step
     if not program.exists():
         sys.exit(f"the costs of {step} are in its program, which is not built: make BACKEND=cpu build/check/{step}")
-    listed = subprocess.run([program, "--list", "--json", *options_of(step, shape)], check=True, capture_output=True,
+    listed = subprocess.run([program, "--list", "--json", *report.lessons.options_of(step, shape)], check=True, capture_output=True,
                             text=True).stdout
     return {kernel["name"]: kernel["bytes_read"] + kernel["bytes_written"] for kernel in json.loads(listed)["kernels"]}
 

@@ -1,24 +1,25 @@
 #!/usr/bin/env python3
 """Turns what the benchmarks measured into the lessons' tables. Python's standard library only.
 
-    docs/make/report.py STEP ...           e.g. 02_tiled_matmul: the table in its lesson; plots.py draws the plots
+    docs/make/report.py STEP ...           e.g. 02_tiled_matmul: the tables in its lesson; plots.py draws the plots
     docs/make/report.py --check STEP ...   writes nothing; fails when a lesson's table is not what the CSV says
 
 Reads docs/results/STEP.csv and STEP_torch.csv, whichever is there. A ratio is always taken within one file, which is
 one run.
 """
 import argparse
+import os
 import pathlib
 import re
 import sys
 
 import lessons
-from source import ROOT, of_steps  # lessons has set its path
+import facts  # lessons has set its path
+from source import ROOT, of_steps
 
-# Of each problem: what a shape's size is, along a plot's x axis; the program's options for a shape's numbers.
-MATMUL, SOFTMAX = ("M = N = K", "m n k"), ("columns", "rows cols")
-ATTENTION = ("N, queries and keys", "batch heads seq head-dim")
-PROBLEMS = {"01": MATMUL, "02": MATMUL, "03": SOFTMAX, "04": ATTENTION, "05": ATTENTION, "06": ATTENTION}
+# What a shape's size is, along a plot's x axis, of each step.
+MATMUL, SOFTMAX, ATTENTION = "M = N = K", "columns", "N, queries and keys"
+AXES = {"01": MATMUL, "02": MATMUL, "03": SOFTMAX, "04": ATTENTION, "05": ATTENTION, "06": ATTENTION}
 
 CUBE = r"(\d+)x\1x\1$"
 SIZE = re.compile(rf"{CUBE}|.*?\bN(\d+)|\d+x(\d+)$")
@@ -84,15 +85,18 @@ def short(label, labels):
     return cube.group(1) if cube else text
 
 
-def group_table(runs, title, pattern, unit, ratios):
+def group_table(runs, shown, own, title, pattern, unit, ratios):
+    """The table of some shapes; `shown` says whether a page has a rung. Nothing where none of its `own` was timed."""
     labels = unique(shape for run in runs for shape, _, _ in run.rows if re.match(pattern, shape))
     if all(re.match(CUBE, label) or re.search(r"\bN\d", label) for label in labels):
         labels.sort(key=size_of)
     kernels = {}
     for run in runs:
         for (shape, _, name), row in run.rows.items():
-            if shape in labels:
+            if shape in labels and (row["role"] != "rung" or shown(name)):
                 kernels.setdefault(name, row["role"])
+    if not own & kernels.keys():
+        return None
     column = "gbps" if unit == "GB/s" else "tflops"
     lines = []
     for role in ("rung", "peer", "ceiling"):
@@ -104,7 +108,7 @@ def group_table(runs, title, pattern, unit, ratios):
             lines.append([f"`{name}`" if role == "rung" else name,
                           *(f"{value:.{digits}f}" if value is not None else "–" for value in values)])
     for kernel, other in ratios:
-        if kernels.get(other) == "ceiling" and unit != "GB/s":
+        if kernel not in kernels or kernels.get(other) == "ceiling" and unit != "GB/s":
             continue
         for protocol in ("cold", "sustained"):
             values = [first(run.ratio(label, protocol, kernel, other) for run in reversed(runs)) for label in labels]
@@ -114,23 +118,34 @@ def group_table(runs, title, pattern, unit, ratios):
     return lessons.table([f"{title}: {unit}", *(short(label, labels) for label in labels)], lines)
 
 
-def table(step, runs):
+def table(page, step, runs):
     groups, _, _ = STEPS[step]
-    ratios = __import__(f"draw_{step[:2]}").RATIOS
+    names, own = lessons.shown_on(page), [rung.name for rung in lessons.rungs_of(page)]
+    core = page == ROOT / step / "README.md"
+
+    def shown(name):
+        """Of a rung that is no more, what it is now counts."""
+        now = facts.successors().get(name, name)
+        return now in names or core and now not in facts.kernels()
+
+    results = os.path.relpath(lessons.RESULTS, page.parent)
+    ratios = [pair for pair in __import__(f"draw_{step[:2]}").RATIOS if pair[0] in own]
     details = "; ".join(unique(part for run in runs for part in run.comments["versions"].split("; ")))
-    files = " and ".join(f"[{run.name}](../docs/results/{run.name})" for run in runs)
-    plots = [f"[{what}](../docs/results/{step}_{suffix}.svg)" for what, suffix in
+    files = " and ".join(f"[{run.name}]({results}/{run.name})" for run in runs)
+    plots = [f"[{what}]({results}/{step}_{suffix}.svg)" for what, suffix in
              (("share of the best peer", "share"), ("roofline", "roofline"))]
     sustained = any(protocol == "sustained" for run in runs for _, protocol, _ in run.rows)
     rungs = {path.stem.partition("_")[2] for path in of_steps("[0-9]*_*.cu", step)}
-    gone = unique(name for run in runs for (_, _, name), row in run.rows.items() if row["role"] == "rung" and name not in rungs)
+    gone = unique(name for run in runs for (_, _, name), row in run.rows.items()
+                  if row["role"] == "rung" and name not in rungs and shown(name))
     text = lessons.paragraph(
         f"Measured by `make bench-{step[:2]}` on one {runs[0].comments['device']} ({details}): medians after a rest and with "
         f"a cold L2 cache{'; *sustained*: back to back' if sustained else ''}. A ratio is of speeds in the same run, above "
         f"1 where ours is faster. Spread, clocks and power: {files}. Plots: {', '.join(plots)}." +
         (f" Measured on an earlier ladder, whose rungs {' and '.join(f'`{name}`' for name in gone)} are cut in several now."
          if gone else ""))
-    return "\n\n".join([text, *(group_table(runs, *group, ratios) for group in groups)])
+    tables = [group_table(runs, shown, {*own, *gone}, *group, ratios) for group in groups]
+    return "\n\n".join([text, *filter(None, tables)])
 
 
 def size_of(label):
@@ -151,8 +166,10 @@ def main():
             print(f"{step}: nothing was measured yet; make bench-{step[:2]} does, on a GPU", file=sys.stderr)
             complete = False
             continue
-        complete = lessons.fill(ROOT / step / "README.md", {"bench": lambda _: table(step, runs)}, not arguments.check,
-                                f"docs/make/report.py {step} writes what docs/results says") and complete
+        tables = {"bench": lambda page, step=step, runs=runs: table(page, step, runs)}
+        for page in of_steps("README.md", step):
+            complete = lessons.fill(page, tables, not arguments.check,
+                                    f"docs/make/report.py {step} writes what docs/results says") and complete
     return 0 if complete else 1
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proves the folded answers of the lessons: their counts, their arithmetic, and what happens to a kernel that they change.
+"""Proves the folded answers of the steps' lessons: their counts, their arithmetic, and what happens to a kernel that they change.
 
     tests/steps/answers.py STEP ...
 
@@ -35,6 +35,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "common/tools"), str(ROOT / "common/tools/broken")]
 import facts  # noqa: E402
 import ladder  # noqa: E402
+from source import of_steps  # noqa: E402
 import broken  # noqa: E402  (its path is set above)
 
 FOLD = re.compile(r"<details><summary>Answers?</summary>\n(?P<text>.*?)</details>", re.DOTALL)
@@ -163,13 +164,12 @@ def prove(step, fold, number):
 
 def main(steps):
     ways, wrong, answers = collections.Counter(), 0, 0
-    for step in steps:
-        page = ladder.ROOT / step / "README.md"
+    for step, page in ((step, page) for step in steps for page in of_steps("README.md", step)):
         text = page.read_text("utf-8")
-        for number, fold in enumerate(FOLD.finditer(text), 1):
+        for fold in FOLD.finditer(text):
             answers += 1
             try:
-                ways.update(prove(step, fold, number))
+                ways.update(prove(step, fold, answers))
             except (Wrong, broken.Broken, SyntaxError, AttributeError, TypeError) as error:
                 wrong += 1
                 line = text.count("\n", 0, fold.start()) + 1

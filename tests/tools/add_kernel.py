@@ -88,7 +88,7 @@ def taken_in():
     succeeds("the rules hold", "tests/rules.py")
     if shutil.which("clang-format-14"):
         succeeds("the formatter would change nothing", "clang-format-14", "--dry-run", "--Werror", str(FILE),
-                 *map(str, pathlib.Path(STEP).glob("*_step.[ch]")), *map(str, pathlib.Path(STEP).glob("limit/*")))
+                 *map(str, pathlib.Path(STEP).glob("*_step.[ch]")), *map(str, pathlib.Path(STEP).glob("limit/*.cu")))
     succeeds("its picture is what its function draws", sys.executable, "docs/make/pictures.py", "check", f"01_{NAME}")
     rows = json.loads(pathlib.Path("build/facts.json").read_text())[0]["kernels"]
     places = [[row[key] for key in ("name", "ladder", "file", "after")] for row in rows[2:]]

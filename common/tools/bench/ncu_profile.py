@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Asks ncu (Nsight Compute) what each rung keeps busy. Python's standard library only.
 
-    common/tools/bench/ncu_profile.py STEP ...          profiles on a GPU: docs/results/STEP_ncu.csv and the table in the lesson
+    common/tools/bench/ncu_profile.py STEP ...          profiles on a GPU: docs/results/STEP_ncu.csv and the lesson's tables
     common/tools/bench/ncu_profile.py --table STEP ...  the table only, from the CSV file that is there
     common/tools/bench/ncu_profile.py --check STEP ...  writes nothing; fails when a lesson's table is not what the CSV file says
 
@@ -12,6 +12,7 @@ import argparse
 import concurrent.futures
 import csv
 import io
+import os
 import pathlib
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "docs/make"))
 import lessons  # noqa: E402
+from source import of_steps  # noqa: E402  (lessons has set its path)
 
 JOBS = 8  # programs at a time; ncu lets only one of them use the counters, while the others check their results on the CPU
 
@@ -101,7 +103,16 @@ def profile(step):
     return all(found.values())
 
 
-def table(step):
+def names_on(page):
+    """The rungs in a page's table. Where a step's README.md leaves it to a ladder's page, the first such page has them all."""
+    holders = lessons.pages_with(page, "ncu")
+    if holders[0] != page or page.parent.parent == lessons.ROOT:
+        return lessons.shown_on(page)
+    elsewhere = {name for other in holders[1:] for name in lessons.shown_on(other)}
+    return [rung.name for rung in lessons.ladder.rungs(lessons.step_of(page)) if rung.name not in elsewhere]
+
+
+def table(page, step):
     comments, rows = lessons.results(f"{step}_ncu.csv")
     shown = [name for name, (_, heading) in METRICS.items() if heading]
     if all(float(row["tensor"] or 0.0) < 10.0 for row in rows):  # these counts are stray: there are no products of matrices
@@ -110,9 +121,11 @@ def table(step):
         f"By ncu on one {comments['device'].split(',')[0]}, `make profile-{step[:2]}`, sizes "
         f"`{comments['run'].split(' ', 1)[1]}`: shares in % of the peak, bank conflicts in % of the passes over shared "
         f"memory; of what a rung launches, the kernel that takes longest "
-        f"([{step}_ncu.csv](../docs/results/{step}_ncu.csv)).")
-    lines = []
+        f"([{step}_ncu.csv]({os.path.relpath(lessons.RESULTS, page.parent)}/{step}_ncu.csv)).")
+    lines, names = [], names_on(page)
     for row in rows:
+        if row["rung"] not in names:
+            continue
         cells = []
         for name in shown:
             value = float(row[name]) if row[name] else None
@@ -134,8 +147,9 @@ def main():
     for step in arguments.steps:
         if not (arguments.table or arguments.check):
             done = profile(step) and done
-        done = lessons.fill(ROOT / step / "README.md", {"ncu": lambda _: table(step)}, not arguments.check,
-                            f"common/tools/bench/ncu_profile.py --table {step} writes what {step}_ncu.csv says") and done
+        for page in of_steps("README.md", step):
+            done = lessons.fill(page, {"ncu": lambda page, step=step: table(page, step)}, not arguments.check,
+                                f"common/tools/bench/ncu_profile.py --table {step} writes what {step}_ncu.csv says") and done
     return 0 if done else 1
 
 

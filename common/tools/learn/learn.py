@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "common/tools"), str(ROOT / "common/tools/labs"), str(ROOT / "common/tools/broken")]
 import facts
 import handout
-from source import INCLUDE, LADDERS, comments, of_steps, without_comments
+from source import INCLUDE, LADDERS, comments, lesson_of, of_steps, without_comments
 
 if not handout.PACKED:
     import broken
@@ -368,7 +368,7 @@ class Rung:
         lines = [colour("bold", f"Step {self.step[:2]}, rung {self.index + 1} of {rungs}: {self.kernel}"), *wrapped(self.about["idea"])]
         for path in self.unwritten() or [self.file]:
             lines.append(f"  write  {relative(path)}")
-        lines.append(f"  read   {self.step}/README.md, and the comment at the top of the file")
+        lines.append(f"  read   {lesson_of(ROOT / self.step / self.about['file']).relative_to(ROOT)}, and the comment at the top of the file")
         return lines
 
     def questions(self):
