@@ -23,6 +23,7 @@ import learn
 
 STEP = add_kernel.STEP
 FILE = f"work/{STEP}/1_uncoalesced.cu"
+PUZZLE = f"work/{STEP}/puzzles/copy.cu"
 SECONDS = 120
 
 failures = []
@@ -42,6 +43,101 @@ def once(top, *arguments):
 
 def solution(edit=("", "")):
     return (ROOT / STEP / "1_uncoalesced.cu").read_text().replace(*edit)
+
+
+def answer(name):
+    return (ROOT / STEP / f"puzzles/{name}.cu").read_text()
+
+
+def write_puzzles(top):
+    """Writes all that stand before the first kernel."""
+    for path in (top / PUZZLE).parent.iterdir():
+        path.write_text(answer(path.stem))
+
+
+def saved(top):
+    return json.loads((top / "work/progress.json").read_text())
+
+
+def test_puzzles(top):
+    """They come first, and are judged by values and by counts."""
+    status, said = once(top)
+    expect(status == 1 and "Puzzle 1 of 5 of step 01: copy" in said and "still the stub" in said and PUZZLE in said,
+           "a puzzle comes first, and its stub is a stub", said)
+    (top / PUZZLE).write_text(answer("copy").replace("if (i < n)", ""))
+    status, said = once(top)
+    expect(status == 1 and "WRONG at n = 1\n" in said and "just past the end" in said and "copy.cu:14:  to[i] = from[i];" in said and
+           "SIMT" not in said, "a wrong answer is told with its line", said)
+    expect(saved(top)["rungs"]["01/puzzles/copy"]["kinds"] == ["bounds"], "what was wrong is kept, for a hint")
+    (top / PUZZLE).write_text(answer("copy"))
+    status, said = once(top)
+    expect(status == 0 and "RIGHT at all sizes" in said and "Puzzle 2 of 5 of step 01: outer" in said, "the next one follows", said)
+    (top / PUZZLE).with_name("coalesce.cu").write_text(answer("coalesce").replace("EACH + threadIdx.x", "EACH + threadIdx.x * EACH")
+                                                       .replace("e * blockDim.x", "e"))
+    status, said = once(top, "--kernel", "coalesce")
+    expect(status == 1 and "COSTS TOO MUCH" in said and "512 sectors loaded, and 128 are enough" in said, "costs are judged", said)
+    said = once(top, "--status")[1]
+    expect(re.search(r"01 puzzles +#\.\.\.\+ +1 of 5", said), "the status has puzzles", said)
+    status, said = add_kernel.run("make", "learn", "KERNEL=coalesce", cwd=top)
+    expect("Puzzle 5 of 5" in said, "make knows a puzzle's name", said)
+    write_puzzles(top)
+    for name in ("outer", "transpose", "row_sum"):
+        once(top)
+    status, said = once(top, "--kernel", "nothing")
+    expect(status == 2 and "no kernel that has a stub, and no puzzle" in said, "an unknown name is refused", said)
+    status, said = once(top, "--kernel", "coalesed")
+    expect(status == 2 and "coalesced" in said, "with a name that is near", said)
+
+
+def test_words(_):
+    """What is said of predictions."""
+    for counter, predicted, counted, says in (
+            ("global_loads", 512, 512, r"right$"), ("global_loads", 500, 512, "within 10 %"), ("global_loads", 256, 512, "2 times too few; .*two"),
+            ("global_loads", 16400, 512, "32 times too many; .*warp"), ("global_loads", 1, 1000, "1,000 times too few; count again"),
+            ("barriers", 8, 16, "2 times too few; .*barriers"), ("barriers", 0, 4, "too few: it makes some"),
+            ("barriers", 4, 0, "too many: it makes none")):
+        said = learn.word_on(counter, predicted, counted)
+        expect(re.match(says, said), f"{predicted} for {counted} {counter}: {says}", said)
+
+
+def test_hints(_):
+    """The one that fits comes first; the answer is named, not told, when there are no more."""
+    rung = learn.find("coalesced")
+    hints = dict(enumerate(learn.written_hints(rung.step)["coalesced"]))
+    fits = next(number for number, (kinds, _) in hints.items() if "transposed" in kinds)
+    memory = {"kinds": ["transposed"]}
+    title, _ = rung.hint(memory)
+    expect(fits > 0 and memory["given"] == [fits] and "for what went wrong just now" in title, "the hint that fits comes first", title)
+    title, _ = rung.hint(memory)
+    expect(memory["given"] == [fits, 0] and "just now" not in title, "then the others in order", title)
+    rung.hint(memory)
+    expect(sorted(memory["given"]) == [0, 1, 2], "each once", memory)
+    title, lines = rung.hint(memory)
+    expect("No more hints" in title and rung.hint(memory) is None and "if (" not in " ".join(lines), "then where it is written", lines)
+    for said, kind in (("race on shared memory", "race"), ("4 bytes past the end of", "bounds"), ("a divergent barrier (not", "barrier"),
+                       ("uninitialised shared memory", "uninitialised"), ("did not end within 30 s", "time")):
+        expect(learn.kinds_of(said) == [kind], f"'{said}' is of the kind {kind}", learn.kinds_of(said))
+    expect(learn.kinds_of("C[0][1] is 3", "transposed") == ["transposed"], "a pattern is a kind")
+
+
+def test_order(_):
+    """Puzzles stand before the kernels that they lead to; core ladders have no others' rungs."""
+    names = [unit.kernel for unit in learn.path_of("02_tiled_matmul", "core")]
+    expect(names[:3] == ["reverse", "lost_barrier", "shared_tile"] and names.index("pad") + 1 == names.index("vectorized") and
+           "warp_tile" not in names, "puzzles and core rungs in order", names)
+    names = [unit.kernel for unit in learn.path_of("02_tiled_matmul", "limit")]
+    expect(names[0] == "warp_tile" and "pad" not in names, "another ladder has its own rungs alone", names)
+
+
+def test_progress_of_builds(top):
+    """The first build says what it builds, n of m."""
+    shutil.rmtree(top / "build/check", ignore_errors=True)
+    status, said = once(top, "--kernel", "uncoalesced")
+    steps = [(int(n), int(m)) for n, m in re.findall(r"^  (\d+) of (\d+)  build/check", said, re.M)]
+    expect(status == 1 and len(steps) > 4 and steps == sorted(steps) and steps[-1][0] <= steps[-1][1] and len({m for _, m in steps}) == 1,
+           "the first build counts up to what there is", said)
+    said = once(top, "--kernel", "uncoalesced")[1]
+    expect(" of " not in said.split("Step")[0], "a later one is silent", said)
 
 
 def test_piped(top):
@@ -117,6 +213,10 @@ def test_renamed(top):
 def test_terminal(top):
     """A learner types a wrong attempt, a hint, a right attempt, and the next rung."""
     (top / FILE).unlink()
+    (top / PUZZLE).with_name("coalesce.cu").write_text("what was left has no comment at its top")
+    progress = saved(top)
+    progress["rungs"]["01/puzzles/coalesce"]["state"] = "right"
+    (top / "work/progress.json").write_text(json.dumps(progress))
     process, terminal = pty.fork()
     if process == 0:
         os.chdir(top)
@@ -136,9 +236,13 @@ def test_terminal(top):
         expect(words in said, f"the terminal says '{words}'", said)
         said = said.partition(words)[2]
 
-    def save(text):
+    def save(text, name=pathlib.Path(FILE).name):
         time.sleep(0.5)
-        (top / FILE).write_text(text)
+        (top / FILE).with_name(name).write_text(text)
+
+    def type_in(line):
+        time.sleep(0.3)
+        os.write(terminal, f"{line}\n".encode())
 
     wait_for("how many loads from global memory")
     os.write(terminal, b"1234\n")
@@ -147,20 +251,65 @@ def test_terminal(top):
     wait_for("only the first 15 of 16 products")
     wait_for("runs in")
     os.write(terminal, b"h\n")
-    wait_for("What it costs")
+    wait_for("Hint 1 of 3, for what went wrong just now")
+    wait_for("How many products has one element of C")
     save(solution())
     wait_for("RIGHT")
     wait_for("1,234     1,048,576     1,048,576")
-    wait_for("rung 2 of 2: coalesced")
-    os.write(terminal, b"\n")
+    wait_for("Your prediction of loads: 850 times too few; count again")
+    wait_for("Puzzle 5 of 5")  # it was left as one that costs too much
     wait_for("waiting for you to save")
-    os.write(terminal, b"q\n")
+    type_in("n")
+    wait_for("coalesce is left out; b goes back to it")
+    wait_for("rung 2 of 2: coalesced")
+    wait_for("how many loads from global memory")
+    save((ROOT / STEP / "2_coalesced.cu").read_text().replace("sum += A", "sum -= A"), "2_coalesced.cu")
+    wait_for("You saved, so this is checked first")
+    wait_for("WRONG at")
+    wait_for("runs in")
+    type_in("b")
+    wait_for("Puzzle 5 of 5")
+    wait_for("This one is left out")
+    type_in("g outer")
+    wait_for("Puzzle 2 of 5 of step 01: outer")
+    type_in("g nowhere")
+    wait_for("'nowhere' is no kernel")
+    type_in("g coalesced")
+    wait_for("how many loads from global memory")
+    type_in("g row_sum")  # a command where a number was asked for
+    wait_for("Puzzle 4 of 5")
+    wait_for("waiting for you to save")
+    type_in("s")
+    wait_for("left out: coalesce")
+    type_in("q")
     wait_for("goes on from here")
     _, status = os.waitpid(process, 0)
     expect(os.waitstatus_to_exitcode(status) == 0, "it ends well")
-    progress = json.loads((top / "work/progress.json").read_text())["rungs"]["01/uncoalesced"]
-    expect(progress["state"] == "passed" and progress["hints"] == 1 and progress["predicted"]["global_loads"] == 1234,
-           "progress is kept", progress)
+    progress = saved(top)["rungs"]
+    rung = progress["01/uncoalesced"]
+    expect(rung["state"] == "passed" and rung["hints"] == 1 and rung["predicted"]["global_loads"] == 1234, "progress is kept", rung)
+    expect(progress["01/puzzles/coalesce"]["state"] == "skipped", "what was left out is left out", progress)
+
+
+def test_the_end(top):
+    """Nothing is left, but something was left out."""
+    names = {unit.key: unit.kernel for step in learn.STEPS.values() for unit in learn.path_of(step, "core")}
+    progress = saved(top)
+    passed = {"state": "passed", "tries": 1, "hints": 0, "predicted": {}}
+    progress["rungs"] = {key: dict(passed, state="skipped" if name == "pad" else "passed") for key, name in names.items()}
+    (top / "work/progress.json").write_text(json.dumps(progress))
+    said = once(top)[1]
+    expect("Everything is done" not in said and "left out 1:" in said and re.search(r"^  pad$", said, re.M) and "LADDER=limit" in said,
+           "what was left out is said at the end, and the other ladders", said)
+    progress["rungs"]["02/puzzles/pad"]["state"] = "passed"
+    (top / "work/progress.json").write_text(json.dumps(progress))
+    said = once(top)[1]
+    expect("Everything is done" in said and "left out" not in said, "all is done when nothing was left out", said)
+    progress["rungs"]["01/puzzles/outer"]["state"] = "new"
+    (top / "work/progress.json").write_text(json.dumps(dict(progress, step="06", at="")))
+    said = once(top)[1]
+    expect("2 of 5 of step 01: outer" in said, "what is open in an earlier step comes after the last", said)
+    (top / "work/progress.json").unlink()
 
 
 def test_broken(top):
@@ -195,7 +344,7 @@ def run_cells(path):
 
 def test_notebook(top):
     (top / FILE).unlink()
-    (top / "work/progress.json").unlink()
+    (top / "work/progress.json").unlink(missing_ok=True)
     os.chdir(top)
     os.environ["BACKEND"] = "cpu"
     said = run_cells(ROOT / "docs/colab.ipynb")
@@ -210,7 +359,8 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         top = pathlib.Path(directory)
         add_kernel.copy_tree(top)
-        for test in (test_piped, test_taken_over, test_renamed, test_terminal, test_broken, test_notebook):
+        for test in (test_words, test_hints, test_order, test_puzzles, test_progress_of_builds, test_piped, test_terminal, test_the_end,
+                     test_taken_over, test_renamed, test_broken, test_notebook):
             test(top)
     print(f"{len(failures)} failed")
     return 1 if failures else 0

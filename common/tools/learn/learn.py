@@ -637,8 +637,9 @@ class Puzzle(Written):
         return [self.file]
 
     def introduce(self):
-        task = comments(self.file.read_text(errors="replace"))[0][0].strip("/*\n ").replace("\n *", "\n")
-        title, _, rest = task.partition("\n\n")
+        """The task is the comment at the top; in a handout the learner may have removed it."""
+        said = comments((ROOT / self.step / self.name_of(self.file)).read_text(errors="replace"))
+        title, _, rest = (said[0][0] if said else "").strip("/*\n ").replace("\n *", "\n").partition("\n\n")
         return [colour("bold", f"Puzzle {self.number + 1} of {self.count} of step {self.step[:2]}: {self.kernel}. {prose(title)}"),
                 *wrapped(prose(rest)), f"  write  {relative(self.file)}"]
 
