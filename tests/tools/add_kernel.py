@@ -106,7 +106,7 @@ def taken_in():
     require("Yours to write" in stub and "sum +=" not in stub, "the handout has its stub", stub)
     shutil.copytree(STEP, pathlib.Path("work", STEP), ignore=shutil.ignore_patterns("*.c", "*.h"))
     for rung in ("uncoalesced", AFTER, NAME):
-        succeeds(f"make learn says RIGHT to {rung}", "make", "learn", "STEP=01", says=rf"of \d: {rung}(?s:.*)^RIGHT")
+        succeeds(f"make learn says RIGHT to {rung}", "make", "learn", f"KERNEL={rung}", says=rf"of \d: {rung}(?s:.*)^RIGHT")
     shutil.rmtree("work")
 
 
