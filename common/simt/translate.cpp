@@ -15,6 +15,7 @@
  *
  *     simt-translate STORAGE < PREPROCESSED > REWRITTEN
  */
+#include <cstdint>
 #include <algorithm>
 #include <cctype>
 #include <iostream>
