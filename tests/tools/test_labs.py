@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the grader.
 
-    tests/tools/test_labs.py [NAME ...]  formats, sandbox, names, variants, given, speed, fallback, deadline, class, slurm (default: all)
+    tests/tools/test_labs.py [NAME ...]  formats, sandbox, names, variants, given, own, speed, fallback, deadline, class, slurm (default: all)
 
 `class` is the longest: solutions, mistakes and cheats of step 01, thirty at a time, are graded by the program itself, and
 every one must end in time with a valid results file, the right score and nothing told or left behind.
@@ -10,6 +10,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
@@ -118,7 +119,7 @@ CHEATS = {
                                      "__device__ float x;\n"), "uses cudaMemcpyFromSymbol"),
     "waiting": (in_launcher("cudaStreamSynchronize(stream);"), "uses cudaStreamSynchronize"),
     "opening device memory": (in_launcher("simt::OpenDeviceMemory open;", "namespace simt { struct OpenDeviceMemory { "
-                                          "OpenDeviceMemory(); ~OpenDeviceMemory(); }; }\n"), "OpenDeviceMemory"),
+                                          "OpenDeviceMemory(); ~OpenDeviceMemory(); }; }\n"), "inside the CPU backend"),
     "the way around deferral": (in_launcher("__real_simt_run(0);", 'extern "C" int __real_simt_run(const void *);\n'),
                                "uses __real_simt_run"),
     "a static constructor": (GOOD + "\nstatic volatile int early;\n__attribute__((constructor)) static void begin(void)\n"
@@ -149,7 +150,7 @@ CHEATS = {
                                      "inline assembly"),
     "target": (GOOD.replace("__global__", '__attribute__((__target__("avx2"))) __global__'), "__target__"),
     "a pragma": ('_Pragma("GCC target(\\"avx2\\")")\n' + GOOD, "#pragma"),
-    "intrinsics": ("#include <immintrin.h>\n" + GOOD, "which a submission may not"),
+    "intrinsics": ("#include <immintrin.h>\n" + in_sum("_mm_stream_si32((int *)C, 0);"), ""),
     "a built-in": (kernel("__builtin_ia32_movnti((int *)C, 0);"), "__builtin_ia32_movnti"),
     "a weak alias": (GOOD + '\nextern "C" int a(void) { return 0; }\nextern "C" int b(void) __attribute__((weak, alias("a")));\n',
                      "the attribute"),
@@ -167,7 +168,7 @@ CHEATS = {
     "a struct by value in another namespace": (through_function(
         "namespace simt {\nstruct nine {\n    float x[9];\n};\n__device__ __noinline__ float first(struct nine w)\n{\n    return w.x[0];\n}\n"
         "__device__ __noinline__ float got(const float *p)\n{\n    return first(*(const struct nine *)p);\n}\n}\n"
-        "__device__ float peek(const float *p)\n{\n    return simt::got(p);\n}"), "the checked build cannot watch"),
+        "__device__ float peek(const float *p)\n{\n    return simt::got(p);\n}"), "inside the CPU backend"),
     "forged loads": (in_sum("__tsan_read4((void *)A);", 'extern "C" void __tsan_read4(void *);\n'), "uses __tsan_read4"),
     "memory of an OS thread": (in_sum("much[k] = sum;", "static thread_local float much[1 << 22];\n"), "uses thread_local"),
     "much shared memory": (through_function("__device__ float peek(const float *p)\n{\n    __shared__ volatile float much[1 << 18];\n"
@@ -175,7 +176,7 @@ CHEATS = {
     "memory from the heap": (in_sum("float *much = (float *)malloc(4 * K); much[k] = sum; free(much);"), "uses simt_device_free"),
     "including another kernel": ('#include "1_uncoalesced.cu"\n' + GOOD.replace("TILE", "TILE_"), "includes 1_uncoalesced.cu"),
     "a long name": (in_launcher(f"{'a' * 200000}();", f"extern void {'a' * 200000}();\n"), "uses _Z200000aaa"),
-    "counters of its own": (GOOD + '\n#include "backend.h"\nextern "C" bool backend_counters(struct counters *total)\n'
+    "counters of its own": (GOOD + '\n#include "device/backend.h"\nextern "C" bool backend_counters(struct counters *total)\n'
                             "{\n    total->launches = 1;\n    return true;\n}\n", "defines backend_counters"),
     # The cheats from here on are built and run.
     "a static variable": (through("static"), ""),
@@ -192,7 +193,7 @@ CHEATS = {
                                           "C[(size_t)row * N + col] = sum; C[(size_t)M * N + 40] = sum;"), ""),
     "changing an input": (GOOD.replace("C[(size_t)row * N + col] = sum;", "C[(size_t)row * N + col] = sum; "
                                        "((float *)A)[(size_t)row * K] = sum;"), ""),
-    "telling sizes by a refusal": (without_launch(f'return refuse(cudaErrorInvalidValue, "{SECRET} %d", M);', '#include "refusal.h"\n'),
+    "telling sizes by a refusal": (without_launch(f'return refuse(cudaErrorInvalidValue, "{SECRET} %d", M);', '#include "harness/refusal.h"\n'),
                                    "the launcher returned an error"),
     "telling sizes by an assertion": (kernel(f'assert(M < 0 && "{SECRET}");', "#include <assert.h>\n"),
                                       "an assertion of yours failed"),
@@ -208,8 +209,8 @@ PARTLY = {
         "may be at most"),
     "memory for registers": (GOOD.replace("    if (row < M", """    __shared__ __align__(16) unsigned tile[32][4];
     if (threadIdx.x < 32 && K * N > 40)
-        ptx::stmatrix_x4(simt_shared_address(tile[threadIdx.x]), (const unsigned *)B, simt::Site{"", 0});
-    if (row < M""").replace('#include "tiles', '#include <ptx.cuh>\n#include "tiles'), "may be at most"),
+        ptx::stmatrix_x4(ptx::shared_address(tile[threadIdx.x]), (const unsigned *)B);
+    if (row < M""").replace('#include "device/tiles', '#include <ptx.cuh>\n#include "device/tiles'), "may be at most"),
     "wasteful": (GOOD.replace("sum += A", "sum += 0 * ((volatile float *)A)[(size_t)row * K + k] + A"), "may be at most"),
 }
 # name: (text of 2_coalesced.cu, what it earns, words of the reason)
@@ -452,6 +453,28 @@ def test_given_kernels():
     print("  a kernel that is given, a kernel without a row", flush=True)
 
 
+def test_own_kernels():
+    """Our own kernels are compiled, examined and linked without a refusal: some by seed, with ALL=1 all of them."""
+    rows = [(step, row) for step in handout.STEPS for row in grade.load_lab(step)["kernels"]]
+    seed = os.environ.get("SEED") or time.strftime("%Y%m%d")
+    chosen = rows if os.environ.get("ALL") else random.Random(seed).sample(rows, 5)
+    with tempfile.TemporaryDirectory() as name:
+        for step in sorted({step for step, _ in chosen}):
+            grading = grade.Grading(step, ROOT, "own")
+            grading.shop, grading.folder = workshop.Workshop(), pathlib.Path(name) / step
+            grading.folder.mkdir(mode=0o755)
+            grading.box = sandbox.Sandbox(grading.shop.top / "users")
+            os.chmod(name, 0o711)
+            grading.take()
+            for _, row in (pair for pair in chosen if pair[0] == step):
+                grading.kernel_deadline = time.monotonic() + 300
+                try:
+                    grading.build(row)
+                except (workshop.Refused, workshop.NotBuilt) as problem:
+                    expect(False, f"{step}'s {row['name']}: {problem}")
+    print(f"  {len(chosen)} of {len(rows)} kernels, seed {seed}", flush=True)
+
+
 def test_speed():
     """The CPU is asked what a GPU would be: laps, their outputs, the ratio's points, the leaderboard."""
     slow = in_sum("for (volatile int i = 0; i < 300; i++) {}")
@@ -577,7 +600,7 @@ def test_slurm_cluster():
 
 
 TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "variants": test_variants,
-         "given": test_given_kernels, "speed": test_speed, "fallback": test_fallback,
+         "given": test_given_kernels, "own": test_own_kernels, "speed": test_speed, "fallback": test_fallback,
          "deadline": test_deadline, "class": test_class, "slurm": test_slurm_cluster}
 
 if __name__ == "__main__":

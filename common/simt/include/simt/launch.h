@@ -83,7 +83,8 @@ struct Argument {
     Stored<T> value;
 };
 
-/* Runs in every CUDA thread: calls the function with copies of the launch's arguments. */
+/* Runs in every CUDA thread: calls the function with copies of the launch's arguments. They are
+ * copied as constants, so that no constructor of theirs from something else is better. */
 template <class Positions, class Function, class... Parameters>
 struct Invocation;
 
@@ -96,16 +97,17 @@ struct Invocation<std::index_sequence<Positions...>, Function, Parameters...>
     __attribute__((no_sanitize("thread"))) static void invoke(void *self)
     {
         Invocation &call = *static_cast<Invocation *>(self);
-        call.function(static_cast<Passed<Parameters>>(
-            Stored<Parameters>(call.Argument<Positions, Parameters>::value))...);
+        call.function(static_cast<Passed<Parameters>>(Stored<Parameters>(
+            std::as_const(call.Argument<Positions, Parameters>::value)))...);
     }
 };
 
 /* Runs a launch that lacks only the kernel and its arguments. */
 template <class Function, class... Parameters>
-cudaError_t run(simt_launch launch, const void *entry, Function function,
+cudaError_t run(const simt_launch &configured, const void *entry, Function function,
                 const Parameters &...arguments)
 {
+    simt_launch launch = configured;
     using Call = Invocation<std::index_sequence_for<Parameters...>, Function, Parameters...>;
     Call call = {{arguments}..., function};
     launch.entry = entry;
