@@ -65,9 +65,24 @@ struct Lexer {
     }
 
     /* What is outside ASCII, and a universal character name, belong to names. So does $. */
-    static bool in_name(unsigned char c)
+    bool in_name(size_t i) const
     {
-        return isalnum(c) || c == '_' || c == '$' || c == '\\' || c >= 0x80;
+        const unsigned char c = i < s.size() ? uint8_t(s[i]) : ' ';
+        const bool universal = c == '\\' && i + 1 < s.size() && (s[i + 1] == 'u' || s[i + 1] == 'U');
+        return isalnum(c) || c == '_' || c == '$' || c >= 0x80 || universal;
+    }
+
+    void skip_name()
+    {
+        while (in_name(at))
+            at++;
+    }
+
+    /* Skips what the program may define behind a literal: "..."_name. */
+    void skip_suffix()
+    {
+        if (at < s.size() && !isdigit(uint8_t(s[at])))
+            skip_name();
     }
 
     /* Skips "..." or '...' at `at`, or R"end(...)end". */
@@ -140,12 +155,12 @@ struct Lexer {
         }
         if (c == '"' || c == '\'') {
             skip_quoted(false);
-            skip_while(in_name); /* the suffix of a literal that the program defines */
+            skip_suffix();
             return literal;
         }
-        if (in_name(c) && !isdigit(c)) {
+        if (in_name(at) && !isdigit(c)) {
             const size_t begin = at;
-            skip_while(in_name);
+            skip_name();
             const string name = s.substr(begin, at - begin);
             static const std::set<string> raw = {"R", "LR", "uR", "UR", "u8R"};
             static const std::set<string> prefixes = {"L", "u", "U", "u8"};
@@ -154,7 +169,7 @@ struct Lexer {
                 !(prefixes.count(name) && (string_follows || looking_at("'"))))
                 return word;
             skip_quoted(raw.count(name) != 0);
-            skip_while(in_name);
+            skip_suffix();
             return literal;
         }
         if (isdigit(c) || (c == '.' && at + 1 < s.size() && isdigit(uint8_t(s[at + 1])))) {
@@ -164,7 +179,7 @@ struct Lexer {
                 const bool sign = (d == '+' || d == '-') && (tolower(before) == 'e' || tolower(before) == 'p');
                 const bool separator = d == '\'' && at + 1 < s.size() &&
                                        (isalnum(uint8_t(s[at + 1])) || s[at + 1] == '_');
-                if (!in_name(d) && d != '.' && !sign && !separator)
+                if (!in_name(at) && d != '.' && !sign && !separator)
                     break;
             }
             return literal;
