@@ -47,7 +47,8 @@ struct Token {
 struct Lexer {
     const string s;
     size_t at = 0, marker = 0;
-    std::vector<std::pair<size_t, string>> directives = {}; /* and line markers, with their places */
+    std::vector<std::pair<size_t, string>> directives =
+        {}; /* and line markers, with their places */
 
     std::vector<Token> all()
     {
@@ -68,7 +69,8 @@ struct Lexer {
     bool in_name(size_t i) const
     {
         const unsigned char c = i < s.size() ? uint8_t(s[i]) : ' ';
-        const bool universal = c == '\\' && i + 1 < s.size() && (s[i + 1] == 'u' || s[i + 1] == 'U');
+        const bool universal =
+            c == '\\' && i + 1 < s.size() && (s[i + 1] == 'u' || s[i + 1] == 'U');
         return isalnum(c) || c == '_' || c == '$' || c >= 0x80 || universal;
     }
 
@@ -176,7 +178,8 @@ struct Lexer {
             /* 1e-3, 0x1p+4, 1'000'000; a quotation mark before anything else begins a character */
             for (at++; at < s.size(); at++) {
                 const unsigned char d = uint8_t(s[at]), before = uint8_t(s[at - 1]);
-                const bool sign = (d == '+' || d == '-') && (tolower(before) == 'e' || tolower(before) == 'p');
+                const bool sign =
+                    (d == '+' || d == '-') && (tolower(before) == 'e' || tolower(before) == 'p');
                 const bool separator = d == '\'' && at + 1 < s.size() &&
                                        (isalnum(uint8_t(s[at + 1])) || s[at + 1] == '_');
                 if (!in_name(at) && d != '.' && !sign && !separator)

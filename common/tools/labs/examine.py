@@ -224,7 +224,9 @@ class Assembly:
                     section = operands if word == ".section" else word
                 elif word == ".size" and current and operands.startswith(f"{current},"):
                     current = None
-                elif word in (".quad", ".long", ".xword", ".word", ".8byte", ".4byte", ".value", ".set") and \
+                elif word == ".set":
+                    self.mentions[operands.partition(",")[0].strip()].update(dict.fromkeys(names_in(operands.partition(",")[2]), True))
+                elif word in (".quad", ".long", ".xword", ".word", ".8byte", ".4byte", ".value") and \
                         not section.startswith((".debug", ".init_array", ".eh_frame", ".gcc_except_table")):
                     self.taken |= names_in(operands) & functions
                     for outside in names_in(operands) - functions:
@@ -249,7 +251,8 @@ class Assembly:
 
 
 def names_in(operands):
-    return set(re.findall(r"(?<![\w.$%@])[A-Za-z_.$][\w.$]*", re.sub(r'"[^"]*"|@[A-Za-z]+\w*', " ", operands)))
+    found = re.findall(r"(?<![\w.$%@])(?:[^\W\d]|[.$])[\w.$]*", re.sub(r'"[^"]*"|@[A-Za-z]+\w*', " ", operands))
+    return {*found, *(name[1:] for name in found if name.startswith("$"))}  # $name is a number or a name
 
 
 def on_device(symbol, plain):

@@ -239,15 +239,15 @@ int runner_main(const struct step *step)
     const int output = dup(STDOUT_FILENO);
     if (output < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         return 2;
-    for (initialiser *const *each = __start_lab_initialisers; each < __stop_lab_initialisers; each++)
+    for (initialiser *const *each = __start_lab_initialisers; each < __stop_lab_initialisers;
+         each++)
         (*each)();
     if (write(STDIN_FILENO, "", 1) != 1 || !receive(&run.request, sizeof run.request) ||
         run.request.magic != LAB_MAGIC || run.request.total < sizeof run.request ||
         !(run.kernel = find(step, run.request.kernel, &run.problem)))
         return 2;
     const size_t total = run.request.total;
-    char *file =
-        mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *file = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     run.answer = calloc(1, total);
     if (file == MAP_FAILED || !run.answer ||
         !receive(file + sizeof run.request, total - sizeof run.request))

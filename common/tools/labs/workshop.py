@@ -31,6 +31,10 @@ LIBRARIES = "-lm -ldl".split()
 WRAPPED = "simt_run cudaMemsetAsync printf puts putchar".split()
 
 COMPILE_SECONDS, COMPILE_MEGABYTES = 60, 3072
+# A submission's own object files take some 60 MB. Files that are being made are younger than CACHE_GRACE.
+CACHE_MEGABYTES, CACHE_SECONDS, CACHE_GRACE = 2048, 7 * 86400, 600
+
+
 class NotBuilt(Exception):
     """The submission's file does not compile or does not exist."""
 
@@ -72,6 +76,7 @@ class Workshop:
                 self.base = finished
                 self._remove_old()
         self.cache = self.base / "cache"
+        self._prune_cache()
 
     def _remove_old(self):
         """Removes older copies of the project. A grading may still be using one that is younger than a day."""
@@ -79,6 +84,24 @@ class Workshop:
             if re.fullmatch(r"[0-9a-f]{16}(\.new)?|grading-.*", path.name) and path != self.base and \
                     time.time() - path.stat().st_mtime > 86400:
                 shutil.rmtree(path, ignore_errors=True)
+
+    def _prune_cache(self):
+        """
+        Removes object files that were not used for CACHE_SECONDS, and the oldest while there are more than CACHE_MEGABYTES. A
+        grading has links of its own to those that it uses. Where another one prunes, this one need not.
+        """
+        with open(self.top / "prune", "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            left, now = CACHE_MEGABYTES << 20, time.time()
+            kept = [path for path in self.cache.iterdir() if path.suffix in (".o", ".refused")]
+            for path in sorted(kept, key=lambda path: path.stat().st_mtime, reverse=True):
+                status = path.stat()
+                left -= status.st_size
+                if now - status.st_mtime > (CACHE_SECONDS if left > 0 else CACHE_GRACE):
+                    path.unlink()
 
     def _make(self):
         run([str(ROOT / "common/simt/simtcc"), "--runtime"], "the CPU backend")
@@ -188,11 +211,11 @@ class Workshop:
             if path.suffix in (".cuh", ".h") or path == source / step / name:
                 digest.update(f"\n{path.relative_to(source)} {path.stat().st_size}\n".encode() + path.read_bytes())
         kept = self.cache / f"{digest.hexdigest()}.o"
-        complaint = kept.with_suffix(".refused")
+        complaint, taken = kept.with_suffix(".refused"), folder / kept.name
         if complaint.exists():
             raise Refused(complaint.read_text())
-        if kept.exists():
-            return kept
+        if taken.exists() or take(kept, taken):
+            return taken
         try:
             try:
                 out = self._compile(box, folder, step, name, build, wall, check_symbols)
@@ -209,8 +232,9 @@ class Workshop:
         if not defined(made):
             made.unlink()
             raise NotBuilt(f"{name} does not define {' or '.join(sorted(self.wanted(step))[:12])}")
+        os.link(made, taken)
         made.rename(kept)
-        return kept
+        return taken
 
     def _compile(self, box, folder, step, name, build, wall, check_symbols, flat=False):
         """Compiles and examines a file. Returns a folder that holds object.o."""
@@ -220,7 +244,7 @@ class Workshop:
         mode = ["--check", "-Xcompiler", f"-fdump-tree-optimized-raw-uid={out / 'calls'}", *["--flat"] * flat] if build == "check" else \
             ["-O2", "-Xcompiler", "-ftrivial-auto-var-init=pattern"]
         ending = box.run([str(self.base / "common/simt/simtcc"), *mode, "-w",
-                          "-Xcompiler", "-fno-diagnostics-show-caret,-fmax-errors=5", "--text", str(out / "text"),
+                          "-Xcompiler", "-fno-diagnostics-show-caret,-fmax-errors=5,-fno-gnu-unique", "--text", str(out / "text"),
                           f"-I{self.base / 'common'}", f"-I{source}",
                           "-c", str(source / step / name), "-o", str(out / "object.o")],
                          "build", Limits(COMPILE_SECONDS, wall, COMPILE_MEGABYTES), see=[self.base, source], write=out,
@@ -348,6 +372,16 @@ def given_files(step):
     files = handout.lab_of(step)["files"]
     return [name for name in files_of_ladders(handout.ROOT / step)
             if name.endswith((".cu", ".cuh", ".h", ".c")) and name not in files and name != "main.c"]
+
+
+def take(kept, taken):
+    """Links a file of the cache, whose time then says when it was used last. Returns False where there is none."""
+    try:
+        os.link(kept, taken)
+    except FileNotFoundError:
+        return False
+    os.utime(taken)
+    return True
 
 
 def files_of_ladders(folder):

@@ -97,8 +97,8 @@ struct Invocation<std::index_sequence<Positions...>, Function, Parameters...>
     __attribute__((no_sanitize("thread"))) static void invoke(void *self)
     {
         Invocation &call = *static_cast<Invocation *>(self);
-        call.function(static_cast<Passed<Parameters>>(Stored<Parameters>(
-            std::as_const(call.Argument<Positions, Parameters>::value)))...);
+        call.function(static_cast<Passed<Parameters>>(
+            Stored<Parameters>(std::as_const(call.Argument<Positions, Parameters>::value)))...);
     }
 };
 
