@@ -45,7 +45,7 @@ from sandbox import Limits, Unable
 from workshop import NotBuilt, Refused
 
 SECONDS = 600  # for a whole grading; a run of a kernel gets a 60th of it, at most 10, of processor time
-RUN_MEGABYTES, RUN_THREADS = 4096, 1024  # a cooperative launch has a thread for each block
+RUN_MEGABYTES, RUN_THREADS = 2048, 1024  # a cooperative launch has a thread for each block
 ROUNDS, LAPS = 5, 10  # a timing alternates student and reference; it adds a few laps, so that none is known as the last
 POINTS = 10  # of a kernel for which lab.json names none
 # What its points are for. Where a kernel claims nothing, or no GPU measures its speed, their share is the cases'.
