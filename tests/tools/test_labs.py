@@ -187,7 +187,7 @@ CHEATS = {
     "a constant": (through("__constant__"), ""),
     "printing the success line": (kernel(IDLE + ' if (threadIdx.x == 0) printf("{\\"score\\": 100} [PASS] all\\n");'),
                                   "never written"),
-    "not supported": (without_launch("return cudaErrorNotSupported;"), "too old, and it is not"),
+    "not supported": (without_launch("return cudaErrorNotSupported;"), "too old"),
     "a side stream": (GOOD.replace("0, stream>>>", "0, 0>>>"), "stream"),
     "an endless loop": (kernel(IDLE + " volatile int again = 1; while (again) {}"), "it did not end"),
     "computing on the host": (without_launch(HOST_LOOP), "it crashed"),
@@ -199,6 +199,10 @@ CHEATS = {
                                    "the launcher returned an error"),
     "telling sizes by an assertion": (kernel(f'assert(M < 0 && "{SECRET}");', "#include <assert.h>\n"),
                                       "an assertion of yours failed"),
+    "the launcher's memory": ("static float *kept = new float[1 << 16];\n" + GOOD.replace("M, N, K);", "M, N, K, kept);").replace("int K)", "int K, float *kept)", 1)
+                              .replace("float sum = 0.0f;", "float sum = 0.0f; kept[threadIdx.x] = sum;"), "host memory"),
+    "the launcher's stack": (GOOD.replace("    coalesced<<<", "    float kept[64];\n    coalesced<<<").replace("M, N, K);", "M, N, K, kept);").replace("int K)", "int K, float *kept)", 1)
+                             .replace("float sum = 0.0f;", "float sum = 0.0f; kept[0] = sum;"), "host memory"),
     "telling sizes by a crash": (kernel("if (M > 20) __trap(); *(volatile char *)(size_t)(M * 1000003) = 1;"), ""),
 }
 ASSEMBLY = '__asm__(".globl x");'
@@ -337,16 +341,8 @@ PARTLY = {
     "wrong with k = 0": (GOOD.replace("if (row < M", "if (K > 0 && row < M"), "never written"),
     "atomic operations for loads": (through_function(
         "__device__ float peek(const float *p)\n{\n    return __uint_as_float(__atomic_load_n((const unsigned *)p, __ATOMIC_RELAXED));\n}"),
-        "may be at most"),
-    "memory for registers": (GOOD.replace("    if (row < M", """    __shared__ __align__(16) unsigned tile[32][4];
-    if (threadIdx.x < 32 && K * N > 40)
-        ptx::stmatrix_x4(ptx::shared_address(tile[threadIdx.x]), (const unsigned *)B);
-    if (row < M""").replace('#include "device/tiles', '#include <ptx.cuh>\n#include "device/tiles'), "may be at most"),
-    "the launcher's memory": ("static float *kept = new float[1 << 16];\n" + GOOD.replace("M, N, K);", "M, N, K, kept);").replace("int K)", "int K, float *kept)", 1)
-                              .replace("float sum = 0.0f;", "float sum = 0.0f; kept[threadIdx.x] = sum;"), "host memory"),
-    "the launcher's stack": (GOOD.replace("    coalesced<<<", "    float kept[64];\n    coalesced<<<").replace("M, N, K);", "M, N, K, kept);").replace("int K)", "int K, float *kept)", 1)
-                             .replace("float sum = 0.0f;", "float sum = 0.0f; kept[0] = sum;"), ""),
-    "wasteful": (GOOD.replace("sum += A", "sum += 0 * ((volatile float *)A)[(size_t)row * K + k] + A"), "must be <="),
+        "must be >="),
+    "wasteful": (GOOD.replace("sum += A", "sum += 0 * ((volatile float *)B)[(size_t)k * N + col] + A"), "must be <="),
     "the rung before": (SOLUTION.read_text().replace("uncoalesced", "coalesced"), "must be <="),
 }
 # name: (text of 2_coalesced.cu, what it earns, words of the reason)
@@ -366,7 +362,7 @@ HONEST = {
     "the untouched handout": (handout.stub(pathlib.Path(STEP) / "2_coalesced.cu"), 0, "never written"),
     "a race": (GOOD.replace("C[(size_t)row * N + col] = sum;", "C[(size_t)row * N + col] = sum; __shared__ int x; x = col;"), 0, "race"),
     "wrong at the edge": (GOOD.replace("row < M && col < N", "row < M && col < N - 1"), 0, "never written"),
-    "a wrong sum": (GOOD.replace("k < K", "k < K - 1"), 0, "an output is wrong: a term is missing"),
+    "a wrong sum": (GOOD.replace("k < K", "k < K - 1"), 0, "products are summed"),
     "not C": (GOOD.replace("float sum", "flaot sum"), 0, "2_coalesced.cu:"),
     "empty": ("", 0, "does not define"),
     "renamed": (GOOD.replace("matmul_coalesced", "my_matmul"), 0, "does not define"),
