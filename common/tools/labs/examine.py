@@ -186,7 +186,7 @@ def attribute_names(source, begin, parenthesised):
 DIRECTIVES = set("""
     align ascii base64 bss byte cfi_def_cfa cfi_def_cfa_offset cfi_def_cfa_register cfi_endproc cfi_escape cfi_lsda cfi_offset
     cfi_personality cfi_restore cfi_restore_state cfi_remember_state cfi_startproc cfi_sections cfi_undefined cfi_window_save
-    cfi_negate_ra_state cfi_val_offset cfi_adjust_cfa_offset comm data file globl global hidden ident 2byte 4byte 8byte hword inst
+    cfi_negate_ra_state cfi_val_offset cfi_adjust_cfa_offset comm data file globl global hidden ident 2byte 4byte 8byte hword
     internal loc local long octa p2align quad section set size sleb128 string text type uleb128 value weak word xword zero arch cpu
     arch_extension tlsdesccall protected short""".split())
 SECTIONS = re.compile(r"\.(text|data|bss|tbss|tdata|rodata|init_array|fini_array|debug|gcc_except_table|note\.GNU-stack|note\.gnu\.property|"
@@ -272,12 +272,12 @@ def examine_asked(name, asked, more=frozenset()):
     return plain
 
 
-def examine_assembly(name, text, asked):
+def examine_assembly(name, text, asked, others):
     """
     Refuses what kernels may not call: of the symbols that the object file asks for, functions that kernels can reach may use
-    DEVICE, and host code may use HOST and LIBRARY, too. Returns the Assembly.
+    DEVICE, and host code may use HOST, LIBRARY and `others`, functions of the step's other files. Returns the Assembly.
     """
-    assembly, plain = Assembly(name, text), examine_asked(name, asked)
+    assembly, plain = Assembly(name, text), {**examine_asked(name, asked), **{symbol: symbol for symbol in others}}
     for function in sorted(assembly.reached()):
         foreign = [symbol for symbol in assembly.mentions[function] if symbol in plain and not on_device(symbol, plain[symbol]) and
                    symbol not in GUARDED]
