@@ -30,7 +30,7 @@ class Refused(Exception):
 MATHEMATICS = {name + kind for kind in ("", "f") for name in """
     exp exp2 exp10 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt fabs fmax fmin fmod fma floor ceil round rint
     nearbyint trunc tanh erf ldexp scalbn sin cos tan asin acos atan atan2 sinh cosh hypot copysign isnan isinf
-    lround lrint llround llrint remainder logb ilogb fdim erfc tgamma lgamma""".split()}
+    acosh asinh atanh nextafter fmod j0 j1 y0 y1 lround lrint llround llrint remainder logb ilogb fdim erfc tgamma lgamma""".split()}
 # What is printed goes nowhere (see deferred_launches_cpu.cpp). simt_mem* and the atomic functions are watched.
 DEVICE = MATHEMATICS | set("""
     threadIdx blockIdx blockDim gridDim _GLOBAL_OFFSET_TABLE_ __dso_handle __tls_get_addr __stack_chk_fail
@@ -302,7 +302,7 @@ def demangled(symbols):
 INVOKE = re.compile(r"simt::Invocation<std::integer_sequence<long unsigned int[^\n<>]*>, [^\n]*>::invoke "
                     r"\(_ZN4simt10InvocationISt16integer_sequenceImJ(?:Lm\d+E)*EE")
 # GCC puts these in place of a call. Nothing watches what they read and write.
-UNWATCHED = re.compile(r"__builtin_(mem|str|stp|b(copy|cmp|zero)|r?index|ia32)\w*|"
+UNWATCHED = re.compile(r"__builtin_(_*mem|_*str|stp|b(copy|cmp|zero)|r?index|ia32)\w*|"
                        r"(memcmp|memchr|mempcpy|strn?len|strn?cmp|strn?cpy|stpn?cpy|strn?cat|strr?chr|bcmp|bcopy|bzero|r?index)")
 WATCHES = re.compile(r"__builtin_(__(tsan|ubsan)_\w+|unreachable|trap|eh_\w+|unwind_resume|stack_\w+|alloca\w*)|\.\w+")
 UNIQUE = re.compile(r"D\.\d+")  # behind the name of each variable and function (-uid); no other name ends so
