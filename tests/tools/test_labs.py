@@ -296,6 +296,13 @@ SLY = {
     "a launch by a launcher in a kernel": (GOOD.replace('extern "C"', "static void inner(const float *A, const float *B, float *C, int M, int N, int K, cudaStream_t stream)\n{\n" + LAUNCH +
                                            "}\n\n__global__ void outer(const float *A, const float *B, float *C, int M, int N, int K)\n{\n    inner(A, B, C, M, N, K, 0);\n}\n\nextern \"C\"", 1)
                                            .replace('"C" cudaError_t', '"C"\ncudaError_t').replace(LAUNCH + "    return cudaGet", "    outer<<<1, 1, 0, stream>>>(A, B, C, M, N, K);\n    return cudaGet"), "never written"),
+    "another file's launcher in a kernel": (in_sum("if (K < 0) matmul_uncoalesced(A, B, C, M, N, K, 0);"), "uses matmul_uncoalesced"),
+    "the sanitizer's own functions": ("#define PASTE(a, b) a##b\n" + GOOD + '\nextern "C" void PASTE(__ts, an_read4)(void *) {}\n', "inside the CPU backend"),
+    "a struct among any arguments": (wide("pick(1, at)", before="#include <cstdarg>\n__device__ __attribute__((noinline)) float pick(int n, ...)\n{\n    va_list list;\n"
+                                          "    va_start(list, n);\n    wide w = va_arg(list, wide);\n    va_end(list);\n    return w.x[n];\n}\n"), "the checked build cannot watch"),
+    "a stream in a kernel": ("#include <iostream>\n" + in_sum("if (k == 0) std::cout << sum;"), "std::cout"),
+    "a vector in a kernel": ("#include <vector>\n" + in_sum("std::vector<float> v(16); v[k & 15] = sum;"), "uses operator new"),
+    "a handler of terminations": ("#include <exception>\n" + in_launcher("std::set_terminate([] {}); throw 1;"), "uses std::set_terminate"),
     "reading what comes in": ("#include <iostream>\n" + FORGED + GOOD, "std::cin"),
     "reading what comes in by a system call": ("static long early() { long r; asm volatile(\"syscall\" : \"=a\"(r) : \"a\"(0)); return r; }\nlong r = early();\n" + GOOD, "inline assembly"),
     "a static initialiser for ever": ("static int wait() { for (volatile int i = 0;; i++) {} }\nint waited = wait();\n" + GOOD, ""),
@@ -330,6 +337,12 @@ FAIR = {
     "a struct with operators": (GOOD.replace("sum += A[(size_t)row * K + k] * B[(size_t)k * N + col];", "sum += (((const Value *)A)[(size_t)row * K + k] * ((const Value *)B)"
                                 "[(size_t)k * N + col])();").replace(KERNEL[:10], "struct Value {\n    float x;\n    __device__ Value operator*(Value other) const { return {x * other.x}; }\n"
                                 "    __device__ float operator()() const { return x; }\n};\n" + KERNEL[:10], 1), ""),
+    "float4 by value": (GOOD.replace("sum += A[(size_t)row * K + k] * B[(size_t)k * N + col];", "if (K % 4 == 0 && k % 4 == 0)\n    sum = fma4(((const float4 *)A)[((size_t)row * K + k) / 4], "
+                        "B[(size_t)k * N + col], B[(size_t)(k + 1) * N + col], B[(size_t)(k + 2) * N + col], B[(size_t)(k + 3) * N + col], sum);\nelse if (K % 4)\n    "
+                        "sum += A[(size_t)row * K + k] * B[(size_t)k * N + col];").replace(KERNEL[:10], "__device__ float fma4(float4 a, float b, float c, float d, float e, float sum)\n{\n"
+                        "    return sum + a.x * b + a.y * c + a.z * d + a.w * e;\n}\n" + KERNEL[:10], 1), ""),
+    "a struct that is returned": (GOOD.replace("C[(size_t)row * N + col] = sum;", "((One *)C)[(size_t)row * N + col] = make(sum);").replace(
+        KERNEL[:10], "struct One {\n    float x;\n};\n__device__ __noinline__ One make(float x) { return {x}; }\n" + KERNEL[:10], 1), ""),
     "a table of launchers": (GOOD.replace(LAUNCH, "    static void (*const table[])(const float *, const float *, float *, int, int, int, cudaStream_t) = {run<0>, run<1>};\n"
                              "    table[K & 1](A, B, C, M, N, K, stream);\n").replace('extern "C"', "template <int ODD>\nstatic void run(const float *A, const float *B, float *C, int M, "
                              "int N, int K, cudaStream_t stream)\n{\n    const int tiles_across = (N + TILE - 1) / TILE, tiles_down = (M + TILE - 1) / TILE;\n    (void)tiles_across, (void)tiles_down;\n" + LAUNCH + "}\n\nextern \"C\"", 1), ""),

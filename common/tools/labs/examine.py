@@ -30,7 +30,7 @@ class Refused(Exception):
 MATHEMATICS = {name + kind for kind in ("", "f") for name in """
     exp exp2 exp10 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt fabs fmax fmin fmod fma floor ceil round rint
     nearbyint trunc tanh erf ldexp scalbn sin cos tan asin acos atan atan2 sinh cosh hypot copysign isnan isinf
-    lround lrint llround llrint remainder logb ilogb fdim erfc tgamma lgamma""".split()}
+    acosh asinh atanh nextafter fmod j0 j1 y0 y1 lround lrint llround llrint remainder logb ilogb fdim erfc tgamma lgamma""".split()}
 # What is printed goes nowhere (see deferred_launches_cpu.cpp). simt_mem* and the atomic functions are watched.
 DEVICE = MATHEMATICS | set("""
     threadIdx blockIdx blockDim gridDim _GLOBAL_OFFSET_TABLE_ __dso_handle __tls_get_addr __stack_chk_fail
@@ -45,7 +45,7 @@ DEVICE = MATHEMATICS | set("""
 DEVICE_PLAIN = re.compile(r"(ptx::\w+|simt::(multiply_fragments|wmma_move))\(")  # demangled
 # Launchers may call these, too: no copies, no symbols, no memory of the device, no waiting, no other streams, no files.
 HOST = set("""
-    simt_run simt_name_parameters __cxa_atexit __cxa_throw __cxa_allocate_exception __cxa_free_exception __cxa_rethrow
+    simt_run simt_name_parameters _ZSt21ios_base_library_initv __cxa_atexit __cxa_throw __cxa_allocate_exception __cxa_free_exception __cxa_rethrow
     __cxa_get_exception_ptr _Znwm _Znam _ZdaPv _ZdaPvm _ZnwmSt11align_val_t _ZdlPvSt11align_val_t _ZdlPvmSt11align_val_t
     __libc_single_threaded
     malloc calloc realloc free abs labs strlen strcmp strncmp memcmp memchr strchr snprintf fprintf fputs fputc fwrite fflush
@@ -186,11 +186,12 @@ def attribute_names(source, begin, parenthesised):
 DIRECTIVES = set("""
     align ascii base64 bss byte cfi_def_cfa cfi_def_cfa_offset cfi_def_cfa_register cfi_endproc cfi_escape cfi_lsda cfi_offset
     cfi_personality cfi_restore cfi_restore_state cfi_remember_state cfi_startproc cfi_sections cfi_undefined cfi_window_save
-    cfi_negate_ra_state cfi_val_offset cfi_adjust_cfa_offset comm data file globl global hidden ident 2byte 4byte 8byte hword inst
+    cfi_negate_ra_state cfi_val_offset cfi_adjust_cfa_offset comm data file globl global hidden ident 2byte 4byte 8byte hword
     internal loc local long octa p2align quad section set size sleb128 string text type uleb128 value weak word xword zero arch cpu
     arch_extension tlsdesccall protected short""".split())
 SECTIONS = re.compile(r"\.(text|data|bss|tbss|tdata|rodata|init_array|fini_array|debug|gcc_except_table|note\.GNU-stack|note\.gnu\.property|"
                       r"eh_frame|comment|gnu\.linkonce)[\w.$,@%\"\- ]*$")
+LIBRARY_INIT = re.compile(r"^#APP\n(?:#.*\n)*\t\.globl _ZSt21ios_base_library_initv\n(?:#.*\n)*#NO_APP\n", re.M)  # GCC 13's <iostream>
 SYSTEM = re.compile(r"(syscall|sysenter|sysret\w*|int\d?|into|iret\w*|in[bwl]?|out[bwl]?|svc|hvc|smc|hlt|rd(fs|gs)base|wr(fs|gs)base|"
                     r"v?movnt\w*|v?maskmov\w*|v?gather\w*|v?scatter\w*|rep\w*|lods\w?|stos\w?|movs[bwlq]|cmps[bwlq]|scas\w?|xsave\w*|"
                     r"fxsave\w*|xrstor\w*|fxrstor\w*|clflush\w*|lar|lsl|str|sidt|sgdt|wrpkru|rdpkru|enqcmd|movdir\w*)$")
@@ -204,6 +205,7 @@ class Assembly:
     def __init__(self, name, text):
         self.mentions, self.taken = collections.defaultdict(dict), set()
         text = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', text)
+        text = LIBRARY_INIT.sub("", text)
         if "#APP" in text or ";" in text or re.search(r"\.\s*inc(lude|bin)\b", text):  # a compiler writes one statement on a line
             raise Refused(f"{name} uses inline assembly, which a submission may not")
         functions = set(re.findall(r"^\t\.type\t([^,\s]+), [@%]function$", text, re.M))
@@ -272,12 +274,12 @@ def examine_asked(name, asked, more=frozenset()):
     return plain
 
 
-def examine_assembly(name, text, asked):
+def examine_assembly(name, text, asked, others):
     """
     Refuses what kernels may not call: of the symbols that the object file asks for, functions that kernels can reach may use
-    DEVICE, and host code may use HOST and LIBRARY, too. Returns the Assembly.
+    DEVICE, and host code may use HOST, LIBRARY and `others`, functions of the step's other files. Returns the Assembly.
     """
-    assembly, plain = Assembly(name, text), examine_asked(name, asked)
+    assembly, plain = Assembly(name, text), {**examine_asked(name, asked), **{symbol: symbol for symbol in others}}
     for function in sorted(assembly.reached()):
         foreign = [symbol for symbol in assembly.mentions[function] if symbol in plain and not on_device(symbol, plain[symbol]) and
                    symbol not in GUARDED]
@@ -302,7 +304,7 @@ def demangled(symbols):
 INVOKE = re.compile(r"simt::Invocation<std::integer_sequence<long unsigned int[^\n<>]*>, [^\n]*>::invoke "
                     r"\(_ZN4simt10InvocationISt16integer_sequenceImJ(?:Lm\d+E)*EE")
 # GCC puts these in place of a call. Nothing watches what they read and write.
-UNWATCHED = re.compile(r"__builtin_(mem|str|stp|b(copy|cmp|zero)|r?index|ia32)\w*|"
+UNWATCHED = re.compile(r"__builtin_(_*mem|_*str|stp|b(copy|cmp|zero)|r?index|ia32)\w*|"
                        r"(memcmp|memchr|mempcpy|strn?len|strn?cmp|strn?cpy|stpn?cpy|strn?cat|strr?chr|bcmp|bcopy|bzero|r?index)")
 WATCHES = re.compile(r"__builtin_(__(tsan|ubsan)_\w+|unreachable|trap|eh_\w+|unwind_resume|stack_\w+|alloca\w*)|\.\w+")
 UNIQUE = re.compile(r"D\.\d+")  # behind the name of each variable and function (-uid); no other name ends so

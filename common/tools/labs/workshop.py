@@ -267,8 +267,8 @@ class Workshop:
         text = {kind: read_regular(out / kind).decode(errors="replace") for kind in ("text.tokens", "text.headers", "text.s")}
         examine.examine_tokens(name, examine.own_tokens(name, text["text.tokens"], text["text.headers"], (self.base, source), source / step))
         if check_symbols:
-            asked = self.examine_object(out / "object.o", step)
-            assembly = examine.examine_assembly(name, text["text.s"], asked)
+            asked, others = self.examine_object(out / "object.o", step)
+            assembly = examine.examine_assembly(name, text["text.s"], asked, others)
             examine.examine_calls(name, read_regular(out / "calls").decode(errors="replace"), assembly)
         return out
 
@@ -303,7 +303,8 @@ class Workshop:
     # What is refused
 
     def examine_object(self, output, step):
-        """Refuses an object that replaces part of the harness, or has more variables than it may. Returns what it asks for."""
+        """Refuses an object that replaces part of the harness, or has more variables than it may. Returns what it asks for: of
+        the harness and libraries, and of the step's other files."""
         strong, asked = set(), set()
         for line in nm(str(output)):
             name, kind = line.split()[:2]
@@ -318,7 +319,8 @@ class Workshop:
         taken = (strong & self.protected()) - self.wanted(step)
         if taken:
             raise Refused(f"defines {', '.join(sorted(taken)[:5])}, which belongs to the harness")
-        return sorted(asked - self.wanted(step) - self.declared(step))
+        others = self.wanted(step) | self.declared(step)
+        return sorted(asked - others), asked & others
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -347,7 +349,7 @@ class Workshop:
                                  environment={"TMPDIR": str(out)})
                 if ending.status != 0:
                     raise NotBuilt(f"{name} does not compile for the GPU: {self.complaints(ending.output, folder / 'source' / step)}")
-                asked = self.examine_object(out / "object.o", step)
+                asked, _ = self.examine_object(out / "object.o", step)
                 examine.examine_asked(name, asked, examine.ON_A_GPU)
                 examine.examine_variables(sum(map(int, re.findall(rb"(\d+) bytes gmem", ending.output))), "global",
                                           examine.GLOBAL_VARIABLES)
