@@ -282,7 +282,9 @@ clean: ## maintain: Remove build/
 goals_without = $(filter-out $(1) help help-all clean,$(MAKECMDGOALS))
 without_numbers = $(filter-out $(STEP_NUMBERS:%=\%-%),$(1))
 ASKED_STEPS := $(or $(foreach goal,$(MAKECMDGOALS),$(call step_named,$(lastword $(subst -, ,$(goal))))),$(STEPS_OF_STEP))
-NO_KERNELS := $(filter-out $(foreach step,$(ASKED_STEPS),$(call kernels_of,$(step))),$(KERNEL))
+# make learn takes a puzzle's name, too.
+PUZZLES := $(if $(filter learn,$(MAKECMDGOALS)),$(basename $(notdir $(wildcard 0?_*/puzzles/*.cu))))
+NO_KERNELS := $(filter-out $(foreach step,$(ASKED_STEPS),$(call kernels_of,$(step))) $(PUZZLES),$(KERNEL))
 
 ifeq ($(MAKELEVEL),0)
   ifneq ($(filter-out all $(STEP_NUMBERS),$(STEP)),)

@@ -4,9 +4,10 @@
     common/tools/labs/handout.py STEP DIRECTORY        STEP is 01 .. 06 or all; DIRECTORY must not exist yet
 
 The functions that a step's lab.json names under "stubs" lose their bodies and keep a hint; a function without a hint is left out.
-The kernels of this workspace compile, do nothing and fail their tests; `make learn` makes the same one. A handout is this
-workspace, packed with what it needs to be built, run, tested, graded and learnt with. Answers in the lessons, `<details> ...
-</details>`, are left out. LAB_VARIANT chooses among the values of lab.json's knobs, and the folder's README then names them.
+So do the functions of its puzzles, and lines of a puzzle that end in CUT are left out. The kernels of this workspace compile, do
+nothing and fail their tests; `make learn` makes the same one. A handout is this workspace, packed with what it needs to be built,
+run, tested, graded and learnt with. Answers in the lessons, `<details> ... </details>`, are left out. LAB_VARIANT chooses among
+the values of lab.json's knobs, and the folder's README then names them.
 """
 import contextlib
 import json
@@ -34,6 +35,7 @@ TESTS = ("run", "tests.mk", "support/*", "steps/*.h", "steps/*.txt")
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
 # docs/make/lessons.py quotes this from kernels, but a student is to write it.
 QUOTED = re.compile(r"^<!-- (?:code|diff):[^\n]*:begin -->\n.*?^<!-- [^\n]*:end -->\n", re.M | re.S)
+CUT = "/* cut */"
 UNUSED = "/* until you use them */"  # ends the line that begins the body of a stub
 
 
@@ -75,7 +77,8 @@ class Region:
 def lab_of(step):
     """
     Returns lab.json with the names of its `files`, those of kernels first and in order, and a row for each kernel with its
-    `file`, its `ladder` and, where lab.json says so, its `points`. Kernels that are left out are neither stubs nor graded.
+    `file`, its `ladder` and, where lab.json says so, its `points`. Kernels that are left out are neither stubs nor graded, nor are
+    `puzzles`, {file: {"before": the kernel that it leads to, "stubs"}}.
     """
     lab = json.loads((ROOT / step / "lab.json").read_text())
     rows = {name: kernel for name, kernel in facts.kernels().items() if kernel["step"] == step}
@@ -86,6 +89,7 @@ def lab_of(step):
     lab["kernels"] = [{"name": name, "file": file, "ladder": rows[name]["ladder"]} | ({"points": points[name]} if name in points else {})
                       for name, file in file_of.items()]
     lab["files"] = [*file_of.values(), *(name for name in lab["stubs"] if name not in file_of.values())]
+    lab["puzzles"] = {f"puzzles/{name}.cu": puzzle for name, puzzle in lab.get("puzzles", {}).items()}
     return lab
 
 
@@ -98,7 +102,8 @@ def regions(path):
 
 def stubs_of(path):
     """Returns what lab.json says of the functions of a file. `path` begins with the step."""
-    return lab_of(path.parts[0])["stubs"].get(str(path.relative_to(path.parts[0])), {})
+    lab, name = lab_of(path.parts[0]), str(path.relative_to(path.parts[0]))
+    return lab["puzzles"][name]["stubs"] if name in lab["puzzles"] else lab["stubs"].get(name, {})
 
 
 def knobs(lab, step):
@@ -130,7 +135,7 @@ def stub(path):
     for region in regions(path):
         pieces += [text[position:region.begin], region.replacement()]
         position = region.end
-    return "".join(pieces) + text[position:]
+    return re.sub(rf".*{re.escape(CUT)}\n", "", "".join(pieces) + text[position:])
 
 
 def untouched(step, name, folder):
@@ -142,7 +147,8 @@ def untouched(step, name, folder):
 
 def workspace(step, folder):
     """Puts the step's files that students hand in into a folder, with stubs. A file that is there stays as it is."""
-    for name in lab_of(step)["files"]:
+    lab = lab_of(step)
+    for name in [*lab["files"], *lab["puzzles"]]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError), open(folder / name, "x", encoding="utf-8") as file:
             file.write(stub(pathlib.Path(step) / name))
@@ -179,7 +185,8 @@ def files_of(steps):
         patterns += [f"docs/results/{step}*", f"docs/pictures/{step[:2]}_*", f"tests/steps/t*_{step[:2]}*.c*"]
     for pattern in patterns:
         yield from (path.relative_to(ROOT) for path in sorted(ROOT.glob(pattern)) if path.is_file() and path.name not in INSTRUCTORS)
-    unused = unused_helpers(steps) | {ROOT / step / name for step in steps for name in lab_of(step)["files"]}
+    unused = unused_helpers(steps) | {ROOT / step / name for step in steps for lab in [lab_of(step)]
+                                     for name in [*lab["files"], *lab["puzzles"]]}
     for folder in ("common", *steps):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts and ROOT / "common/tools" not in path.parents and path not in unused:

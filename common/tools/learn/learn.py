@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """The learner's loop: says where you are, waits for a save, builds that one kernel and says what is wrong with it.
 
-    make learn [STEP=02]        write the kernels of the ladder yourself, one rung after the other
-    make learn KERNEL=name      this one
+    make learn [STEP=02]        write the kernels of the core ladders yourself, one rung after the other, puzzles between them
+    make learn LADDER=limit     those of another ladder, or of all
+    make learn KERNEL=name      this one, or this puzzle
     make learn BROKEN=1         find the fault in kernels that have one
     make learn-status           what you have done
 
 Your files are in work/, which git ignores and nothing here ever overwrites; in a handout they are the step's own. On a
-terminal it waits for you to save, and takes h (hint), n (next) and other letters, each with Enter. Elsewhere it checks
-once and ends with a status: 0 the rung is done, 1 it is not yet, 2 it cannot be checked.
+terminal it waits for you to save, and takes h (hint), n (next), b (back), g NAME (go to) and other letters, each with Enter.
+Elsewhere it checks once and ends with a status: 0 the rung is done, 1 it is not yet, 2 it cannot be checked.
 """
 import argparse
 import concurrent.futures
 import contextlib
+import difflib
 import json
 import os
 import pathlib
@@ -28,7 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "common/tools"), str(ROOT / "common/tools/labs"), str(ROOT / "common/tools/broken")]
 import facts
 import handout
-from source import INCLUDE, LADDERS, comments, lesson_of, of_steps, without_comments
+from source import INCLUDE, LADDERS, comments, lesson_of, of_steps
 
 if not handout.PACKED:
     import broken
@@ -51,6 +53,24 @@ COUNTED_AT = {"matmul": "--m 128 --n 128 --k 32", "softmax": "--rows 8 --cols 10
 # These are counted and shown beside what was predicted. What a row claims decides.
 COUNTERS = {"global_loads": "loads", "global_load_sectors": "sectors loaded", "global_stores": "stores", "shared_loads": "shared loads",
             "shared_wavefronts": "shared wavefronts", "barriers": "barriers"}
+
+# What went wrong has a name, by which a hint is chosen: the pattern that explains wrong values (common/harness/explain.c and the
+# mistakes of common/problems), or one of these. `costs` is a kernel that is right but breaks a claim of its row.
+KINDS = {"race": r"\brace\b|proxy fence|no thread has waited", "bounds": r"out of bounds|past the end|past its end|guard",
+         "barrier": r"divergent barrier|warp operation|reach the same", "uninitialised": r"uninitialised|not a number: nothing",
+         "time": r"did not end within", "compile": r"error:"}
+
+# Usual reasons why a prediction is off by a factor. A barrier is counted once a block, a load once a thread.
+FACTORS = {
+    "global_loads": {2: "usually one of two arrays that are read, or a second sweep over one",
+                     4: "usually bytes for elements, or a load of 16 bytes counted as four loads (it is one)",
+                     8: "usually the elements that a thread has beside each other in registers",
+                     16: "usually the width of a tile: once a tile or once for each of its elements",
+                     32: "usually a warp for a thread: a load counts once for each of its 32 lanes",
+                     64: "usually the width of a tile: once a tile or once for each of its elements"},
+    "barriers": {2: "usually one of a tile's two barriers: one before it is read, one before it is overwritten",
+                 32: "usually a warp for a block: a barrier counts once a block"}}
+WITHIN = 0.1
 
 COLOURS = {"red": "31", "green": "32", "bold": "1", "dim": "2"}
 
@@ -88,7 +108,7 @@ class Progress:
         try:
             self.all = json.loads(PROGRESS.read_text())
         except FileNotFoundError:
-            self.all = {"step": "01", "rungs": {}}
+            self.all = {"step": "01", "at": "", "rungs": {}}
         except ValueError:
             raise Unable(f"{relative(PROGRESS)} is not what it was; repair it, or move it away to begin anew") from None
         for old, name in facts.successors().items():
@@ -107,12 +127,53 @@ class Progress:
         fresh.replace(PROGRESS)
 
 
+def outside():
+    """Returns the environment for a command. A make started by make must not take orders from the first."""
+    return {name: value for name, value in os.environ.items() if name not in MAKES_OWN}
+
+
 def tool(command):
-    """Returns output and status of a command. A make started by make must not take orders from the first."""
-    environment = {name: value for name, value in os.environ.items() if name not in MAKES_OWN}
-    result = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    """Returns output and status of a command."""
+    result = subprocess.run(command, cwd=ROOT, env=outside(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                             errors="replace", check=False)
     return result.stdout, result.returncode
+
+
+class Build:
+    """Says what a make builds, and how far it is: n of the m lines that it would print."""
+
+    LINE = re.compile(r"^  ([A-Z]+) +(\S+)$")
+
+    def __init__(self, target):
+        self.command = ["make", "--no-print-directory", "BACKEND=cpu", target]
+        self.moves = sys.stdout.isatty()  # one line, written over; elsewhere some lines
+        self.done, self.shown = 0, -1
+
+    def expected(self):
+        planned, _ = tool([*self.command, "--dry-run"])
+        return len(re.findall(r"^printf '  %-8s %s", planned, re.M))
+
+    def show(self, what, expected):
+        part = 10 * self.done // max(expected, 1)
+        if self.moves:
+            print("\r" + f"  {self.done} of {max(expected, self.done)}  {what}"[:WIDTH].ljust(WIDTH), end="", flush=True)
+        elif part > self.shown and expected > 1:
+            print(f"  {self.done} of {max(expected, self.done)}  {what}", flush=True)
+        self.shown = max(part, self.shown)
+
+    def run(self):
+        """Returns output and status."""
+        expected, said = self.expected(), []
+        with subprocess.Popen(self.command, cwd=ROOT, env=outside(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace") as process:
+            for line in process.stdout:
+                said.append(line)
+                if found := self.LINE.match(line):
+                    self.done += 1
+                    self.show(found[2], expected)
+        if self.moves and self.done:
+            print("\r" + " " * WIDTH + "\r", end="", flush=True)
+        return "".join(said), process.returncode
 
 
 def make_ours(step):
@@ -122,10 +183,19 @@ def make_ours(step):
     there = program.exists()
     if not there:
         print(f"building the kernels of {step}, once ...", flush=True)
-    output, status = tool(["make", "--no-print-directory", "BACKEND=cpu", f"build/check/{step}"])
+    output, status = Build(f"build/check/{step}").run()
     if status and not (handout.PACKED and there):
         raise Unable(f"the kernels of {step} could not be built:\n{output[-2000:]}")
     return program
+
+
+def make_checker():
+    """Builds what simtcc links puzzles with."""
+    if not (ROOT / "build/simt/libsimt.a").exists():
+        print("building the CPU backend, once ...", flush=True)
+    output, status = Build("build/simt/libsimt.a").run()
+    if status:
+        raise Unable(f"the CPU backend could not be built:\n{output[-2000:]}")
 
 
 def listed(program, *sizes):
@@ -222,6 +292,33 @@ def readable(sizes):
     return sizes.replace("--", "")
 
 
+def kinds_of(said, pattern=""):
+    """Returns the names of what went wrong."""
+    return [name for name in (pattern, *(kind for kind, words in KINDS.items() if re.search(words, said))) if name]
+
+
+def plain(reason):
+    return re.sub(r"; SIMT_IGNORE=\S+ lets it pass", "", reason)  # this is not for learners
+
+
+def times(factor):
+    return f"{factor:,.0f}" if factor >= 10 or abs(factor - round(factor)) < 0.05 else f"{factor:.1f}"
+
+
+def word_on(counter, predicted, counted):
+    """Returns what is said of a prediction."""
+    if predicted == counted:
+        return "right"
+    if abs(predicted - counted) <= WITHIN * counted:
+        return "within 10 %; the rest is usually the edges, or the first or last tile"
+    direction = "few" if predicted < counted else "many"
+    if not predicted or not counted:
+        return f"too {direction}: " + ("it makes some" if counted else "it makes none")
+    factor = max(predicted, counted) / min(predicted, counted)
+    why = next((why for usual, why in FACTORS.get(counter, {}).items() if abs(factor - usual) <= WITHIN * usual), None)
+    return f"{times(factor)} times too {direction}; " + (why or "count again: how many threads, and how often does each?")
+
+
 def quoted_lines(text, files):
     """Returns the lines of the learner's files that a report names, two at most."""
     found, named = [], {path.name: path for path in files}
@@ -246,7 +343,7 @@ def failure(results, files):
     lines = [colour("red", f"WRONG at {readable(sizes)}" + ("" if order == ORDERS[0] else f", threads in the order {order}"))]
     if row.get("wrong"):
         lines += wrapped(f"What this case is for: {row['wrong']}.")
-    reason = re.sub(r"; SIMT_IGNORE=\S+ lets it pass", "", row["reason"])  # this is not for learners
+    reason = plain(row["reason"])
     if row.get("detector") == "launch":
         reason = reason.partition(": ")[2] or reason
     if row.get("where"):
@@ -283,15 +380,56 @@ def compiler_lines(output):
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# A rung of the ladder, and a broken kernel. Each can tell what it is, build and judge itself, and give hints.
+# A rung of the ladder, a puzzle, and a broken kernel. Each can tell what it is, build and judge itself, and give hints.
 
 
-class Rung:
+def written_hints(step):
+    """Returns {name: [(kinds, text)]} of NN_step/hints.txt. Under a name, which begins its line, are hints: each begins with "- "
+    and, where it is for a mistake, the mistake's kinds, "[race, bounds] "."""
+    found, name = {}, None
+    for line in (ROOT / step / "hints.txt").read_text().splitlines():
+        if line.startswith("- "):
+            kinds, text = re.fullmatch(r"- (?:\[([^]]*)\] )?(.*)", line).groups()
+            found[name].append((kinds.split(", ") if kinds else [], text))
+        elif line.startswith("  "):
+            kinds, text = found[name].pop()
+            found[name].append((kinds, f"{text} {line.strip()}"))
+        elif line and not line.startswith("#"):
+            name = line.strip()
+            found[name] = []
+    return found
+
+
+class Written:
+    """What a rung and a puzzle share: their hints, written by hand, that which fits the last mistake first."""
+
+    def hint(self, memory):
+        """Returns a title and lines, or None. `given` has the numbers of those that were given."""
+        hints = written_hints(self.step).get(self.hinted, [])
+        given = memory.setdefault("given", [])
+        left = [number for number in range(len(hints)) if number not in given]
+        fitting = [number for number in left if set(hints[number][0]) & set(memory.get("kinds", ()))]
+        if left:
+            given.append((fitting or left)[0])
+            title = f"Hint {len(given)} of {len(hints)}" + (", for what went wrong just now" if fitting else "")
+            return title, wrapped(hints[given[-1]][1])
+        if handout.PACKED or "all" in given:
+            return None
+        given.append("all")
+        source = ROOT / self.step / self.name_of(self.file)
+        return "No more hints. Where it is written", [f"  {relative(source)}", f"  diff {relative(self.file)} {relative(source)}"]
+
+    def name_of(self, path):
+        return str(path.relative_to(self.folder))
+
+
+class Rung(Written):
     """A rung is one kernel to be written."""
 
     def __init__(self, step, index, kernel, about, problem):
         self.step, self.index, self.kernel, self.about, self.problem = step, index, kernel, about, problem
         self.key = f"{step[:2]}/{kernel}"
+        self.ladder, self.hinted = about["ladder"], kernel
         self.folder = WORK / step
         self.file = self.folder / about["file"]
 
@@ -353,9 +491,6 @@ class Rung:
         kernels = {row["file"] for row in self.about["rows"]}
         return [self.folder / name for name in self.about["stubs"] if name.endswith(".cu") and name not in kernels]
 
-    def name_of(self, path):
-        return str(path.relative_to(self.folder))
-
     def untouched(self, path):
         return handout.untouched(self.step, self.name_of(path), self.folder)
 
@@ -364,8 +499,9 @@ class Rung:
         return [path for path in self.files() if path.exists() and self.untouched(path)]
 
     def introduce(self):
-        rungs = len(self.about["rows"])
-        lines = [colour("bold", f"Step {self.step[:2]}, rung {self.index + 1} of {rungs}: {self.kernel}"), *wrapped(self.about["idea"])]
+        ladder = [row["name"] for row in self.about["rows"] if row["ladder"] == self.ladder]
+        of = f"Step {self.step[:2]}, " + ("" if self.ladder == "core" else f"ladder {self.ladder}, ")
+        lines = [colour("bold", f"{of}rung {ladder.index(self.kernel) + 1} of {len(ladder)}: {self.kernel}"), *wrapped(self.about["idea"])]
         for path in self.unwritten() or [self.file]:
             lines.append(f"  write  {relative(path)}")
         lines.append(f"  read   {lesson_of(ROOT / self.step / self.about['file']).relative_to(ROOT)}, and the comment at the top of the file")
@@ -428,8 +564,10 @@ class Rung:
         begin = time.monotonic()
         if self.file in self.unwritten():
             return "new", [f"{relative(self.file)} is still the stub: write where it says \"Yours to write\", and save"]
+        memory["kinds"] = []
         program, lines = self.build()
         if program is None:
+            memory["kinds"] = ["compile"]
             return "tried", lines
         built = time.monotonic()
         runs = 0
@@ -438,6 +576,9 @@ class Rung:
             runs += len(results)
             if any(row["check"] != "pass" for _, _, row in results):
                 state, lines = "tried", failure(results, self.files())
+                failed = [row for _, _, row in results if row["check"] != "pass"]
+                first = next((row for row in failed if row.get("detector") == "launch"), failed[0])
+                memory["kinds"] = kinds_of(first["reason"], first.get("pattern", ""))
                 break
             if level == "quick" and sys.stdout.isatty():
                 print(colour("dim", f"  right at the first {len(results)} runs; all cases take up to half a minute ..."), flush=True)
@@ -455,6 +596,8 @@ class Rung:
             mine, theirs, predicted = row.get(counter, 0), ours.get(counter, 0), memory["predicted"].get(counter)
             if counter in ours and (mine or theirs):
                 lines.append(f"  {name:<31}{number(predicted):>14}{number(mine):>14}{number(theirs):>14}")
+        for counter, predicted in memory["predicted"].items():
+            lines += wrapped(f"Your prediction of {COUNTERS[counter]}: {word_on(counter, predicted, row.get(counter, 0))}.")
         return lines
 
     def compare(self, program, memory, runs):
@@ -470,28 +613,87 @@ class Rung:
         if said:
             return "right", [colour("bold", "RIGHT, but its claims could not be checked"), *wrapped(said)]
         if broken_ones:
+            memory["kinds"] = ["costs"]
             return "right", [colour("bold", f"RIGHT in all {runs} runs, but this is not the rung yet"), *lines, *wrapped(
                 f"The idea of this rung: {self.about['idea']}. h gives a hint; n goes on all the same.")]
         verdict = f"RIGHT in all {runs} runs, in all orders of threads" + ("" if claims else "; SPEED NOT JUDGED: only a GPU's clock can")
         return "passed", [colour("green", verdict)] + lines + table
 
-    def hints(self):
-        """Hints come one after the other, and each says more."""
-        source = ROOT / self.step / self.about["file"]
-        text = source.read_text()
-        head = re.match(r"(?:// [^\n]*\n)*/\*(.*?)\*/", text, re.S)
-        paragraphs = [prose(part) for part in re.split(r"\n[ *]*\n", head[1])] if head else []
-        yield "What it costs", [line for part in paragraphs if part.startswith(("Cost", "A block", "Idea")) for line in wrapped(part)]
-        if handout.PACKED:
-            return
-        bodies = "".join(region.body for region in handout.regions(source.relative_to(ROOT)))
-        said = [prose(match[0]) for match in comments(bodies)]
-        if said:
-            yield "What our kernel says of itself, from top to bottom", [line for c in said for line in wrapped(c, "  - ")]
-        control = r"^\s*(for|if|else|while|do)\b.*|^.*(__sync\w+\(|_wait\w*[<(]|_commit\(|__shared__).*"
-        outline = [line for line in map(str.rstrip, without_comments(bodies).splitlines()) if re.match(control, line)]
-        yield "Its loops, branches and barriers", [line[:WIDTH] for line in outline]
-        yield "All of it", [f"  {relative(source)}", f"  diff {relative(self.file)} {relative(source)}"]
+
+class Puzzle(Written):
+    """A puzzle is one function of a program that judges itself, by values and by what the checked build counts."""
+
+    ladder = "core"
+
+    def __init__(self, step, number, name, about, count):
+        self.step, self.number, self.kernel, self.count = step, number, name, count
+        self.before = about["before"]
+        self.key, self.hinted = f"{step[:2]}/puzzles/{name}", f"puzzles/{name}"
+        self.folder = WORK / step
+        self.file = self.folder / "puzzles" / f"{name}.cu"
+
+    def make_files(self):
+        handout.workspace(self.step, self.folder)
+
+    def files(self):
+        return [self.file]
+
+    def introduce(self):
+        task = comments(self.file.read_text(errors="replace"))[0][0].strip("/*\n ").replace("\n *", "\n")
+        title, _, rest = task.partition("\n\n")
+        return [colour("bold", f"Puzzle {self.number + 1} of {self.count} of step {self.step[:2]}: {self.kernel}. {prose(title)}"),
+                *wrapped(prose(rest)), f"  write  {relative(self.file)}"]
+
+    def questions(self):
+        return ()
+
+    def untouched(self):
+        """A handout has no answer by which to know its stub without a hint, so that is judged there."""
+        name = self.name_of(self.file)
+        text = self.file.read_text(errors="replace")
+        return handout.untouched(self.step, name, self.folder) or not handout.PACKED and \
+            text == handout.stub(pathlib.Path(self.step, name))
+
+    def run(self, program, order):
+        """Returns lines of what the program says of itself, and whether it found nothing wrong."""
+        try:
+            done = subprocess.run([str(program)], cwd=ROOT, env=dict(os.environ, SIMT_ORDER=order, SIMT_WORKERS="1"), check=False,
+                                  capture_output=True, text=True, errors="replace", timeout=RUN_SECONDS)
+        except subprocess.TimeoutExpired:
+            return ["WRONG", f"It did not end within {RUN_SECONDS} s: an endless loop?"], False
+        said = done.stdout.splitlines()
+        if done.returncode == 0 and said[-1:] == ["RIGHT"]:
+            return said, True
+        return said or ["WRONG", f"It ended with status {done.returncode}. {done.stderr.strip()[-600:]}"], False
+
+    def judge(self, memory):
+        """Returns (state, lines)."""
+        begin = time.monotonic()
+        if not self.file.exists():
+            return "tried", [colour("red", f"{relative(self.file)} is not there"), "  stop and begin again, and you get the stub"]
+        if self.untouched():
+            return "new", [f"{relative(self.file)} is still the stub: write what it asks for, and save"]
+        memory["kinds"] = []
+        program = BUILD / self.step / "puzzle"
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.unlink(missing_ok=True)  # an older build must not be taken for this one
+        output, status = tool(["common/simt/simtcc", "--check", "-g1", "-w", "-I.", "-Icommon", relative(self.file), "-o", relative(program)])
+        if status:
+            memory["kinds"] = ["compile"]
+            return "tried", compiler_lines(output)
+        for order in ORDERS:
+            said, right = self.run(program, order)
+            if not right:
+                break
+        timing = colour("dim", f"  {time.monotonic() - begin:.1f} s")
+        if right:
+            return "passed", [colour("green", "RIGHT at all sizes, in all orders of threads"), timing]
+        reason = plain(" ".join(said[1:]))
+        costs = said[0].startswith("RIGHT")
+        memory["kinds"] = ["costs"] if costs else kinds_of(reason)
+        title = said[0] + ("" if order == ORDERS[0] else f", threads in the order {order}")
+        return "right" if costs else "tried", [colour("bold" if costs else "red", title), *wrapped(reason + "."),
+                                               *quoted_lines(reason, [self.file]), timing]
 
 
 class Exercise:
@@ -534,15 +736,19 @@ class Exercise:
         return "tried", [colour("red", "STILL BROKEN"), *failure(results, self.files())[1:],
                          colour("dim", f"  {time.monotonic() - begin:.1f} s")]
 
-    def hints(self):
-        try:
-            results = check_all(broken.build(self.fault, "check"), self.kernel, list(self.fault.runs))
-            said = failure(results, self.files()) if any(row["check"] != "pass" for _, _, row in results) else ["  nothing: it passes"]
-        except broken.Broken as error:
-            said = compiler_lines(str(error))
-        yield "What the checks say", said
-        yield "The cause", wrapped(self.fault.wrong)
-        yield "The repair", [f"  diff {relative(self.file)} {self.fault.file}"]
+    def hint(self, memory):
+        """Returns a title and lines, or None: what the checks say, the cause, the repair."""
+        stage = memory["hints"]
+        if stage == 0:
+            try:
+                results = check_all(broken.build(self.fault, "check"), self.kernel, list(self.fault.runs))
+                wrong = any(row["check"] != "pass" for _, _, row in results)
+                return "What the checks say", failure(results, self.files()) if wrong else ["  nothing: it passes"]
+            except broken.Broken as error:
+                return "What the checks say", compiler_lines(str(error))
+        if stage == 1:
+            return "The cause", wrapped(self.fault.wrong)
+        return ("The repair", [f"  diff {relative(self.file)} {self.fault.file}"]) if stage == 2 else None
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -556,6 +762,11 @@ def rungs_of(step):
     return [Rung(step, index, row["name"], dict(row, rows=rows, stubs=stubs), row["problem"]) for index, row in enumerate(rows)]
 
 
+def puzzles_of(step):
+    puzzles = handout.lab_of(step)["puzzles"]
+    return [Puzzle(step, number, pathlib.Path(name).stem, about, len(puzzles)) for number, (name, about) in enumerate(puzzles.items())]
+
+
 def exercises():
     if handout.PACKED:
         return []
@@ -565,24 +776,35 @@ def exercises():
     return [Exercise(fault, len(faults)) for fault in faults]
 
 
-def find_rung(kernel):
-    """Returns the rung with this name, or that it had before."""
-    name = facts.successors().get(kernel, kernel)
-    for step in STEPS.values():
-        for rung in rungs_of(step):
-            if rung.kernel == name:
-                return rung
-    raise Unable(f"KERNEL is '{kernel}'; it must be a kernel that has a stub, such as {rungs_of(STEPS['01'])[0].kernel}")
+def ladders_of(step):
+    """Returns the ladders that a step has beside its core."""
+    return list(dict.fromkeys(rung.ladder for rung in rungs_of(step) if rung.ladder != "core"))
 
 
-def next_rung(progress, step):
-    """Returns the first rung of this step, then of later ones, that is neither done nor left out; None when there is none."""
-    steps = ["broken"] if step == "broken" else [number for number in STEPS if number >= step]
-    for candidate in steps:
-        for rung in exercises() if candidate == "broken" else rungs_of(STEPS[candidate]):
-            if progress.of(rung.key)["state"] not in ("passed", "skipped"):
-                return rung
-    return None
+def path_of(step, ladder):
+    """Returns what is to be done in a step, in order: the rungs of a ladder or of all, and each puzzle before the rung that it
+    leads to."""
+    if step == "broken":
+        return exercises()
+    rungs = [rung for rung in rungs_of(step) if ladder in ("all", rung.ladder)]
+    puzzles = puzzles_of(step)
+    # Where the rung is handed out finished, the puzzle has no place of its own and comes first.
+    homeless = [puzzle for puzzle in puzzles if puzzle.before not in {rung.kernel for rung in rungs_of(step)}]
+    path = homeless if ladder in ("all", "core") else []
+    for rung in rungs:
+        path += [puzzle for puzzle in puzzles if puzzle.before == rung.kernel] + [rung]
+    return path
+
+
+def find(name):
+    """Returns the rung or the puzzle with this name, or the rung that had it before."""
+    now = facts.successors().get(name, name)
+    everything = [unit for step in STEPS.values() for unit in [*rungs_of(step), *puzzles_of(step)]]
+    for unit in everything:
+        if unit.kernel == now:
+            return unit
+    near = difflib.get_close_matches(name, [unit.kernel for unit in everything], 3, 0.5) or [rungs_of(STEPS[min(STEPS)])[0].kernel]
+    raise Unable(f"'{name}' is no kernel that has a stub, and no puzzle; there is {', '.join(near)}")
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -592,48 +814,93 @@ def next_rung(progress, step):
 class Loop:
     """Runs one session."""
 
-    def __init__(self, step, waits, kernel=None):
+    def __init__(self, step, waits, kernel=None, ladder="core"):
         self.progress = Progress()
-        self.step = step or self.progress.all["step"]
         self.kernel = kernel  # the only one, or None
         self.waits = waits
-        self.rung = None
-        self.given = iter(())
+        self.ladder = ladder
+        self.step = step or self.progress.all["step"]
+        self.path = [unit for name in (["broken"] if step == "broken" else STEPS.values()) for unit in path_of(name, ladder)]
+        self.unit = None
+        self.started = step is None and kernel is None  # it goes on where the last session was
+        self.seen = None  # the files as they were judged last
+        self.typed = b""
+        self.pending = []  # what a question was answered with that is no answer
 
-    def begin(self):
-        """Goes to the next rung. Returns false when all are done."""
-        self.rung = find_rung(self.kernel) if self.kernel else next_rung(self.progress, self.step)
-        if self.rung is None:
-            print("All broken kernels are repaired." if self.step == "broken" else "Everything is done." if handout.PACKED else
-                  "Everything is done. make learn BROKEN=1 has broken kernels; make learn-status shows what you did.")
+    def state(self, unit):
+        return self.progress.all["rungs"].get(unit.key, {"state": "new"})["state"]
+
+    def open_one(self):
+        """Returns what is neither done nor left out, the first from here on and then from the beginning; None when there is nothing."""
+        here = [index for index, unit in enumerate(self.path) if self.unit and unit.key == self.unit.key]
+        if self.unit is None and self.started:
+            here = [index for index, unit in enumerate(self.path)
+                    if unit.key == self.progress.all.get("at") and unit.step[:2] == self.step]
+        here = here or [index for index, unit in enumerate(self.path) if unit.step == "broken" or unit.step[:2] >= self.step]
+        first = here[0] if here else 0
+        return next((unit for unit in self.path[first:] + self.path[:first] if self.state(unit) not in ("passed", "skipped")), None)
+
+    def farewell(self):
+        """Says what was done when nothing is left, and what was left out."""
+        skipped = [unit.kernel if unit.step != "broken" else str(unit.fault.exercise) for unit in self.path
+                   if self.state(unit) == "skipped"]
+        if skipped:
+            print("\n".join([f"You have been through all of it, and left out {len(skipped)}:", *wrapped(", ".join(skipped))] +
+                            ["  make learn KERNEL=name goes back to one."] * (self.step != "broken")))
+        elif self.step == "broken":
+            print("All broken kernels are repaired.")
+        else:
+            print("Everything is done." if self.ladder in ("core", "all") else f"The ladder {self.ladder} is done.")
+        if self.step != "broken" and self.ladder == "core":
+            others = sorted({ladder for step in STEPS.values() for ladder in ladders_of(step)})
+            print("".join(f"  make learn LADDER={ladder} goes on with the ladder {ladder}\n" for ladder in others), end="")
+        if self.step != "broken" and not handout.PACKED:
+            print("  make learn BROKEN=1 has broken kernels; make learn-status shows what you did")
+
+    def begin(self, unit=None):
+        """Goes to a rung, the next one where none is named. Returns false when nothing is left."""
+        unit = unit or (find(self.kernel) if self.kernel else self.open_one())
+        if unit is None:
+            self.farewell()
             return False
-        if self.rung.step != "broken":
-            self.step = self.progress.all["step"] = self.rung.step[:2]
-            make_ours(self.rung.step)
-        self.rung.make_files()
-        self.memory = self.progress.of(self.rung.key)
-        self.given = self.rung.hints()
-        for _ in range(self.memory["hints"]):
-            next(self.given, None)
+        self.unit = unit
+        if unit.step != "broken":
+            self.step = self.progress.all["step"] = unit.step[:2]
+            if not self.kernel:
+                self.progress.all["at"] = unit.key
+            if isinstance(unit, Puzzle):
+                make_checker()
+            else:
+                make_ours(unit.step)
+        unit.make_files()
+        self.memory = self.progress.of(unit.key)
         self.progress.save()
-        print("\n".join(self.rung.introduce()), flush=True)
+        self.seen = self.stamp()
+        print("\n".join(unit.introduce()), flush=True)
         return True
 
     def predict(self):
-        for counter, question in self.rung.questions():
+        """Asks for predictions. Whoever saves or types a command instead is not asked further."""
+        for counter, question in self.unit.questions():
             if counter in self.memory["predicted"]:
                 continue
-            answer = input(f"  {question} (a number, or Enter) ").replace(",", "").replace(" ", "")
-            try:
-                self.memory["predicted"][counter] = int(answer)
-            except ValueError:
-                if answer:
-                    print("  Not a number, so no prediction.")
+            print(f"  {question} (a number, or Enter) ", end="", flush=True)
+            answer = self.wait()
+            if answer is None:
+                print("\n  You saved, so this is checked first.")
+            if answer is None or is_command(answer):
+                self.pending.append(answer)
+                break
+            if re.fullmatch(r"[\d,._' ]*\d[\d,._' ]*", answer):
+                self.memory["predicted"][counter] = int(re.sub(r"\D", "", answer))
+            elif answer:
+                print("  Not a number, so no prediction.")
         self.progress.save()
 
     def check(self):
         """Judges what is there now. Returns true when the rung is done."""
-        state, lines = self.rung.judge(self.memory)
+        self.seen = self.stamp()
+        state, lines = self.unit.judge(self.memory)
         if state != "new":
             self.memory["tries"] += 1
             self.memory["state"] = state
@@ -642,7 +909,7 @@ class Loop:
         return state == "passed"
 
     def hint(self):
-        found = next(self.given, None)
+        found = self.unit.hint(self.memory)
         if found is None:
             print("  That was the last hint.")
             return
@@ -659,83 +926,137 @@ class Loop:
             self.begin()
         return 0 if done else 1
 
-    def command(self, letter):
-        """Obeys a letter. Returns false to end."""
+    def go(self, name):
+        """Goes to a kernel or a puzzle, and on from there."""
+        try:
+            unit = find(name)
+        except Unable as error:
+            print(f"  {error}")
+            return True
+        self.kernel = None
+        if unit.key not in [other.key for other in self.path]:
+            self.ladder = unit.ladder
+            self.path = [other for step in STEPS.values() for other in path_of(step, self.ladder)]
+        return self.enter(unit)
+
+    def back(self):
+        before = [index for index, unit in enumerate(self.path) if unit.key == self.unit.key]
+        if not before or before[0] == 0:
+            print("  This is the first.")
+            return True
+        self.kernel = None
+        return self.enter(self.path[before[0] - 1])
+
+    def command(self, line):
+        """Obeys a line that was typed. Returns false to end."""
+        letter, _, name = line.partition(" ")
+        letter = letter[:1].lower() or "r"
         if letter == "q":
+            print("make learn goes on from here.")
             return False
         if letter == "h":
             self.hint()
         elif letter == "s":
             status(self.progress)
         elif letter == "n":
-            self.memory["state"] = "skipped" if self.memory["state"] != "passed" else "passed"
+            if self.memory["state"] != "passed":
+                self.memory["state"] = "skipped"
+                print(f"  {self.unit.kernel} is left out; b goes back to it.")
+            if self.kernel:
+                self.kernel = None
             return self.enter()
+        elif letter == "b":
+            return self.back()
+        elif letter == "g" and name:
+            return self.go(name.strip())
         elif letter == "r":
-            return not self.check() or self.enter()
+            return self.checked()
         else:
             print("  " + KEYS)
         return True
 
-    def enter(self):
-        if not self.begin():
+    def checked(self):
+        """Judges, and goes on when the rung is done. Returns false to end."""
+        return not self.check() or not self.kernel and self.enter()
+
+    def enter(self, unit=None):
+        if not self.begin(unit):
             return False
+        if self.state(self.unit) in ("passed", "skipped"):
+            print(f"  This one is {'done' if self.state(self.unit) == 'passed' else 'left out'}; n goes on.")
         self.predict()
-        print("  " + KEYS + "\nwaiting for you to save ...", flush=True)
+        if not self.pending:
+            print("  " + KEYS + "\nwaiting for you to save ...", flush=True)
         return True
 
     def stamp(self):
         found = []
-        for path in self.rung.files():
+        for path in self.unit.files():
             with contextlib.suppress(OSError):
                 status = path.stat()
                 found.append((path, status.st_mtime_ns, status.st_size))
         return found
 
     def wait(self):
-        """Waits until a save (None) or a line that was typed."""
-        before = self.stamp()
+        """Waits until a file is saved (None) or a line is typed, also one that came while something else was done."""
+        if self.pending:
+            return self.pending.pop(0)
         while True:
-            if select.select([sys.stdin], [], [], POLL_SECONDS)[0]:
-                line = sys.stdin.readline()
-                return line.strip()[:1].lower() or "r" if line else "q"
-            if self.stamp() != before:
+            if b"\n" in self.typed:
+                line, _, self.typed = self.typed.partition(b"\n")
+                return line.decode(errors="replace").strip()
+            if self.stamp() != self.seen:
                 time.sleep(POLL_SECONDS / 3)  # an editor may write in two pieces
                 return None
+            if select.select([sys.stdin], [], [], POLL_SECONDS)[0]:
+                piece = os.read(sys.stdin.fileno(), 4096)
+                if not piece:
+                    return "q"
+                self.typed += piece
 
     def run(self):
         if not self.waits:
             return self.once()
-        if not self.enter():
-            return 0
-        while True:
-            letter = self.wait()
-            if letter is None:
-                print(colour("dim", f"--- {time.strftime('%H:%M:%S')} ") + relative(self.rung.file), flush=True)
-                if self.check() and (self.kernel or not self.enter()):
-                    return 0
-            elif not self.command(letter):
-                print("make learn goes on from here.")
-                return 0
+        going = self.enter()
+        while going:
+            line = self.wait()
+            if line is None:
+                print(colour("dim", f"--- {time.strftime('%H:%M:%S')} ") + relative(self.unit.file), flush=True)
+                going = self.checked()
+            else:
+                going = self.command(line)
+        return 0
 
 
-KEYS = "h hint   r run again   n next rung   s status   q quit   (and Enter)"
+def is_command(line):
+    return bool(re.fullmatch(r"[hnbrsq]|g( \S+)?", line.lower()))
+
+
+KEYS = "h hint   r run again   n next   b back   g NAME go to   s status   q quit   (and Enter)"
 
 
 def status(progress):
-    """Prints what was done, one line a step."""
+    """Prints what was done, one line a step, and what was left out."""
     marks = {"new": ".", "tried": "o", "right": "+", "passed": "#", "skipped": "-"}
-    print("# done   + right, but costs more than ours   o tried   - left out   . to do")
-    rows = []  # name, keys of progress, remark
+    print("# done   + right, but costs too much   o tried   - left out   . to do")
+    rows = []  # name, units, remark
     for number, step in STEPS.items():
-        remark = "  <- here" if progress.all["step"] == number else ""
-        rows.append((step, [rung.key for rung in rungs_of(step)], remark))
-    rows.append(("broken kernels", [exercise.key for exercise in exercises()], ""))
-    widest = max(len(keys) for _, keys, _ in rows)
-    for name, keys, remark in rows:
-        states = [progress.all["rungs"].get(key, {"state": "new"})["state"] for key in keys]
+        rungs, puzzles = rungs_of(step), puzzles_of(step)
+        if puzzles:
+            rows.append((f"{number} puzzles", puzzles, ""))
+        rows.append((step, [rung for rung in rungs if rung.ladder == "core"], "  <- here" if progress.all["step"] == number else ""))
+        rows += [(f"{number} {ladder}", [rung for rung in rungs if rung.ladder == ladder], "") for ladder in ladders_of(step)]
+    rows.append(("broken kernels", exercises(), ""))
+    widest = max(len(units) for _, units, _ in rows)
+    skipped = []
+    for name, units, remark in rows:
+        states = [progress.all["rungs"].get(unit.key, {"state": "new"})["state"] for unit in units]
         if states:
             done = f"{states.count('passed')} of {len(states)}"
             print(f"  {name:<20} {''.join(marks[state] for state in states):<{widest}} {done}{remark}")
+        skipped += [unit.kernel for unit, state in zip(units, states) if state == "skipped"]
+    if skipped:
+        print("\n".join(wrapped("left out: " + ", ".join(skipped))))
     tries = [rung for rung in progress.all["rungs"].values() if rung["state"] != "new"]
     print(f"  {sum(rung['tries'] for rung in tries)} tries, {sum(rung['hints'] for rung in tries)} hints")
 
@@ -743,7 +1064,9 @@ def status(progress):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--step", choices=list(STEPS), help="begin here instead of where you were")
-    parser.add_argument("--kernel", help="this kernel alone")
+    parser.add_argument("--ladder", default="core", choices=["core", *(name.strip("/") for name in LADDERS if name), "all"],
+                        help="the kernels of this ladder")
+    parser.add_argument("--kernel", help="this kernel or puzzle alone")
     parser.add_argument("--broken", action="store_true", help="broken kernels")
     parser.add_argument("--status", action="store_true", help="print what was done")
     arguments = parser.parse_args()
@@ -754,7 +1077,8 @@ def main():
             status(Progress())
             return 0
         waits = sys.stdin.isatty() and sys.stdout.isatty()
-        return Loop("broken" if arguments.broken else arguments.step, waits, arguments.kernel).run()
+        return Loop("broken" if arguments.broken else arguments.step, waits, arguments.kernel,
+                    arguments.ladder).run()
     except (Unable, *(() if handout.PACKED else (broken.Broken,))) as error:
         print(f"learn: {error}", file=sys.stderr)
         return 2
