@@ -386,18 +386,16 @@ def compiler_lines(output):
 def written_hints(step):
     """Returns {name: [(kinds, text)]} of NN_step/hints.txt. Under a name, which begins its line, are hints: each begins with "- "
     and, where it is for a mistake, the mistake's kinds, "[race, bounds] "."""
-    found, name = {}, None
+    hints = {}
     for line in (ROOT / step / "hints.txt").read_text().splitlines():
         if line.startswith("- "):
-            kinds, text = re.fullmatch(r"- (?:\[([^]]*)\] )?(.*)", line).groups()
-            found[name].append((kinds.split(", ") if kinds else [], text))
+            under.append(line[2:])
         elif line.startswith("  "):
-            kinds, text = found[name].pop()
-            found[name].append((kinds, f"{text} {line.strip()}"))
+            under[-1] += f" {line.strip()}"
         elif line and not line.startswith("#"):
-            name = line.strip()
-            found[name] = []
-    return found
+            under = hints[line] = []
+    parts = {name: [re.fullmatch(r"(?:\[([^]]*)\] )?(.*)", hint).groups() for hint in under] for name, under in hints.items()}
+    return {name: [((kinds or "").split(", "), text) for kinds, text in under] for name, under in parts.items()}
 
 
 class Written:
