@@ -255,7 +255,7 @@ class Workshop:
         box.own(out)
         ending = box.run([str(self.base / "common/simt/simtcc"), "--check", *["--flat"] * flat, "-w",
                           "-Xcompiler", f"-fdump-tree-optimized-raw-uid={out / 'calls'}",
-                          "-Xcompiler", "-U_FORTIFY_SOURCE,-fno-diagnostics-show-caret,-fmax-errors=5,-fno-gnu-unique", "--text", str(out / "text"),
+                          "-Xcompiler", "-fno-diagnostics-show-caret,-fmax-errors=5,-fno-gnu-unique", "--text", str(out / "text"),
                           f"-I{self.base / 'common'}", f"-I{source}",
                           "-c", str(source / step / name), "-o", str(out / "object.o")],
                          "build", Limits(COMPILE_SECONDS, wall, COMPILE_MEGABYTES), see=[self.base, source], write=out,
