@@ -47,9 +47,9 @@ TAKES_KERNEL += check-bodies
 check-bodies: packages-python $(STEPS:%=build/check/%) ## check: Give rungs wrong bodies; learn must not call them right (BODIES=0: all)
 	@$(PYTHON) tests/tools/test_bodies.py --sample $(BODIES) $(SEED:%=--seed %) $(KERNEL)
 
-.PHONY: check-warmup
-check-warmup: build/simt/libsimt.a ## check: Check that step 01's warm-up accepts right kernels and names wrong ones
-	@tests/steps/warmup
+.PHONY: check-puzzles
+check-puzzles: packages-python build/simt/libsimt.a ## check: Check that puzzles accept right answers, and say what is wrong with others; and the hints
+	@$(PYTHON) tests/tools/test_puzzles.py
 
 # The faults are compiled against the sound objects of the step's tests, in both builds. SAMPLE=0 takes all faults. Each
 # run draws a new sample and prints its seed; SEED=n draws the same sample again.

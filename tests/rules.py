@@ -36,7 +36,7 @@ STATE = re.compile(r"^(?:static |extern )*__(?:device|constant|managed)__[^(;{]*
 VARIANT = re.compile(r"\w+_\d+x\d+\w*|\w+_\d+_kb\b")
 # These conditions are for include guards, for code in two languages, or for one exercise. Below sm_80 cp.async is made of plain
 # copies.
-CONDITION = re.compile(r"^#\s*(?:if|ifdef|ifndef|elif)\b(?! (?:\w+_C?U?H\b|KERNEL$|__cplusplus$|WARMUP\b|defined\(__CUDA_ARCH__\)))(.*)", re.M)
+CONDITION = re.compile(r"^#\s*(?:if|ifdef|ifndef|elif)\b(?! (?:\w+_C?U?H\b|KERNEL$|__cplusplus$|defined\(__CUDA_ARCH__\)))(.*)", re.M)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 # These files are for all kernels. A lesson's pictures are drawn for its own.
 FOR_ALL = re.compile(r"common/|tests/(?:harness|simt|support|nightly|ptx)/|tests/rules\.py|docs/make/(?!draw_\d)|.*\bMakefile$|.*\.mk$")

@@ -60,13 +60,15 @@ static void to_device(struct array array)
         cudaMemcpy(array.device, array.host, array.count * sizeof(float), cudaMemcpyHostToDevice));
 }
 
-/* Makes an array of multiples of 1/8 between -62.5 and 62.4, in no order. Sums of them are exact.
- */
+/* Makes an array of multiples of 1/8 between -62.5 and 62.4, in no order, and each array of others.
+ * Sums of them are exact. */
 static inline struct array numbers(const char *name, int count)
 {
+    static int start = 0;
     const struct array made = filled(name, count, 0);
+    start += 13;
     for (int i = 0; i < count; i++)
-        made.host[i] = (float)((i * 7919 + 13) % 1000 - 500) / 8.0f;
+        made.host[i] = (float)((i * 7919 + start) % 1000 - 500) / 8.0f;
     to_device(made);
     return made;
 }

@@ -662,15 +662,20 @@ class Puzzle(Written):
         said = done.stdout.splitlines()
         if done.returncode == 0 and said[-1:] == ["RIGHT"]:
             return said, True
-        return said or ["WRONG", f"It ended with status {done.returncode}. {done.stderr.strip()[-600:]}"], False
+        reports = [line for line in done.stderr.splitlines() if not re.match("simt: (launches|  )", line)]
+        return said or ["WRONG", f"It ended with status {done.returncode}. {' '.join(reports)[-600:]}"], False
 
     def judge(self, memory):
         """Returns (state, lines)."""
-        begin = time.monotonic()
         if not self.file.exists():
             return "tried", [colour("red", f"{relative(self.file)} is not there"), "  stop and begin again, and you get the stub"]
         if self.untouched():
             return "new", [f"{relative(self.file)} is still the stub: write what it asks for, and save"]
+        return self.verdict(memory)
+
+    def verdict(self, memory):
+        """Returns (state, lines) of what is written."""
+        begin = time.monotonic()
         memory["kinds"] = []
         program = BUILD / self.step / "puzzle"
         program.parent.mkdir(parents=True, exist_ok=True)
