@@ -153,12 +153,12 @@ static struct cost flash_v1_async_cost(const struct attention_kernel *row,
 #define MANY_HEADS "--batch 65537,1 --heads 1,65540 --kv-heads 1,32770 --seq 1 --head-dim 8"
 
 static const struct attention_kernel core[] = {
-    ATTENTION_ROW(
-        standard, "01_standard.cu", "three kernels; the scores are a matrix in global memory",
-        .about.claims =
-            "--heads 1 --seq 64: launches >= 3, workspace_bytes >= 16384, global_loads >= 850000",
-        .about.edges = MANY_HEADS, .max_head_dim = 128, .workspace = scores_workspace,
-        .cost = standard_cost),
+    ATTENTION_ROW(standard, "01_standard.cu",
+                  "three kernels; the scores are a matrix in global memory",
+                  .about.claims = "--heads 1 --seq 64: launches >= 3, workspace_bytes >= 16384, "
+                                  "global_load_bytes >= 3400000",
+                  .about.edges = MANY_HEADS, .max_head_dim = 128, .workspace = scores_workspace,
+                  .cost = standard_cost),
     ATTENTION_ROW(row_per_thread, "02_row_per_thread.cu",
                   "a thread per query, key by key; q, m and l in registers, O in memory",
                   .about.claims =
@@ -168,7 +168,7 @@ static const struct attention_kernel core[] = {
     ATTENTION_ROW(row_parallel, "03_row_parallel.cu",
                   "a warp per query, lanes side by side along d; keys one after the other",
                   .about.claims = "--heads 1 --seq 64: global_load_sectors <= 82560, global_stores "
-                                  "<= 5200, wave_accesses <= 83200",
+                                  "<= 5200, wave_accesses <= 83200, threads >= 1024",
                   .about.edges = MANY_HEADS, .about.after = "row_per_thread", .max_head_dim = 128,
                   .cost = row_parallel_cost),
     ATTENTION_ROW(
@@ -195,20 +195,22 @@ static const struct attention_kernel core[] = {
                                   "800000, workspace_bytes <= 640",
                   .max_head_dim = 128, .workspace = statistics_workspace, .cost = flash_v1_cost,
                   .Br = {16, 16}, .Bc = {16, 16}, .about.shown_sizes = "--heads 1 --seq 64"),
-    ATTENTION_ROW(flash_v1_register_tile, "08_flash_v1_register_tile.cu",
-                  "a thread owns a rectangle of S and of O; products from registers",
-                  .about.claims = "--heads 1 --seq 64: shared_loads <= 276800, shared_wavefronts "
-                                  "<= 27260, global_loads <= 51840",
-                  .max_head_dim = 128, .workspace = statistics_workspace,
-                  .shared = register_tile_shared, .cost = flash_v1_cost, .Bc = {16, 16}),
+    ATTENTION_ROW(
+        flash_v1_register_tile, "08_flash_v1_register_tile.cu",
+        "a thread owns a rectangle of S and of O; products from registers",
+        .about.claims =
+            "--heads 1 --seq 64: shared_loads <= 276800, shared_loads >= 150000, shared_wavefronts "
+            "<= 27260, global_loads <= 51840",
+        .max_head_dim = 128, .workspace = statistics_workspace, .shared = register_tile_shared,
+        .cost = flash_v1_cost, .Bc = {16, 16}),
     {.about.name = NULL},
 };
 
 static const struct attention_kernel limit[] = {
     ATTENTION_ROW(flash_v1_wide_tile, "09_flash_v1_wide_tile.cu",
                   "64 or 32 keys a tile: fewer passes over Q and O",
-                  .about.claims =
-                      "--heads 1 --seq 64: global_loads <= 20640, shared_loads <= 112720",
+                  .about.claims = "--heads 1 --seq 64: global_loads <= 20640, shared_loads <= "
+                                  "112720, shared_loads >= 60000",
                   .about.after = "flash_v1_register_tile", .about.was = "flash_v1_rectangles",
                   .max_head_dim = 128, .workspace = statistics_workspace,
                   .shared = wide_tile_shared, .cost = flash_v1_wide_tile_cost),
@@ -226,7 +228,8 @@ static const struct attention_kernel limit[] = {
                   .workspace = statistics_workspace, .cost = flash_v1_wide_tile_cost),
     ATTENTION_ROW(flash_v1_large_tiles, "12_flash_v1_large_tiles.cu",
                   "128 keys a tile and 16 bytes at a time, where the device has the room",
-                  .about.claims = "--heads 1 --seq 64: global_loads <= 12960",
+                  .about.claims =
+                      "--heads 1 --seq 64: global_loads <= 12960, shared_loads >= 30000",
                   .about.after = "flash_v1_ahead", .max_head_dim = 128,
                   .workspace = statistics_workspace, .cost = flash_v1_large_tiles_cost),
     ATTENTION_ROW(flash_v1_base_2, "13_flash_v1_base_2.cu",

@@ -238,17 +238,19 @@ static const struct attention_kernel core[] = {
                                   "matrix_multiplies >= 6700000",
                   .about.after = "mma", .about.architecture = "sm_80", BOTH_TYPES,
                   .cost = mma_async_cost, .Br = {64, 64}, .Bc = {64, 64}),
-    ATTENTION_ROW(mma_swizzled, "05_mma_swizzled.cu",
-                  "32 rows a warp and swizzled tiles: fewer reads, none with a bank conflict",
-                  .about.claims = "--heads 1 --seq 256: shared_loads <= 60000, shared_wavefronts "
-                                  "<= 10000, global_loads <= 15000, copies_ahead >= 4000",
-                  .about.after = "mma_async", .about.was = "mma_tall",
-                  .about.architecture = "sm_80", BOTH_TYPES, .cost = mma_async_cost,
-                  .Br = {128, 128}, .Bc = {48, 64}),
+    ATTENTION_ROW(
+        mma_swizzled, "05_mma_swizzled.cu",
+        "32 rows a warp and swizzled tiles: fewer reads, none with a bank conflict",
+        .about.claims =
+            "--heads 1 --seq 256: shared_loads <= 60000, shared_wavefronts "
+            "<= 10000, global_loads <= 15000, matrix_multiplies >= 6700000, copies_ahead >= 4000",
+        .about.after = "mma_async", .about.was = "mma_tall", .about.architecture = "sm_80",
+        BOTH_TYPES, .cost = mma_async_cost, .Br = {128, 128}, .Bc = {48, 64}),
     ATTENTION_ROW(
         mma_ordered, "06_mma_ordered.cu",
         "tiles in an order that fills chip and cache; O leaves 16 bytes a lane",
-        .about.claims = "--heads 1 --seq 256: global_stores <= 2880, global_store_sectors <= 1320, "
+        .about.claims = "--heads 1 --seq 256: global_stores <= 2880, matrix_multiplies >= 6700000, "
+                        "global_store_sectors <= 1320, "
                         "shared_wavefronts <= 10080, copies_ahead >= 4000; --heads 8 --seq 384 "
                         "--causal: wave_accesses <= 136000",
         .about.after = "mma_swizzled", .about.was = "mma_staged", .about.architecture = "sm_80",
@@ -257,65 +259,67 @@ static const struct attention_kernel core[] = {
 };
 
 static const struct attention_kernel hopper[] = {
-    ATTENTION_ROW(mma_tma, "07_mma_tma.cu", "one thread requests whole tiles from the copy engine",
-                  .about.claims = "--heads 1 --seq 256: global_loads <= 33",
-                  .about.after = "mma_ordered", .about.architecture = "sm_90", BOTH_TYPES,
-                  .cost = mma_tma_cost, .Br = {128, 128}, .Bc = {48, 64},
-                  .about.shown_sizes = PIPELINE),
+    ATTENTION_ROW(
+        mma_tma, "07_mma_tma.cu", "one thread requests whole tiles from the copy engine",
+        .about.claims = "--heads 1 --seq 256: global_loads <= 33, matrix_multiplies >= 6700000",
+        .about.after = "mma_ordered", .about.architecture = "sm_90", BOTH_TYPES,
+        .cost = mma_tma_cost, .Br = {128, 128}, .Bc = {48, 64}, .about.shown_sizes = PIPELINE),
     ATTENTION_ROW(wgmma, "08_wgmma.cu",
                   "products by four warps at once, straight from shared memory",
                   .about.claims = "--heads 1 --seq 256: matrix_multiplies >= 6700000, shared_loads "
                                   "<= 25600, global_loads <= 15",
                   HOPPER_LIMITS, .cost = wgmma_cost, .Br = {128, 128}, .Bc = {128, 128},
                   .about.shown_sizes = PIPELINE),
-    ATTENTION_ROW(
-        producer_warp, "09_producer_warp.cu",
-        "one warp loads, the others compute, registers move to them",
-        .about.claims =
-            "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128: barriers <= 3, threads >= 700",
-        .about.after = "wgmma", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES,
-        .about.shown_sizes = PIPELINE),
-    ATTENTION_ROW(
-        overlap, "10_overlap.cu", "the output of a block of keys runs under the next softmax",
-        .about.claims =
-            "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128: products_in_flight >= 13000",
-        .about.after = "producer_warp", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES,
-        .about.shown_sizes = PIPELINE),
+    ATTENTION_ROW(producer_warp, "09_producer_warp.cu",
+                  "one warp loads, the others compute, registers move to them",
+                  .about.claims = "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128: barriers <= "
+                                  "3, threads >= 700, matrix_multiplies >= 33000000",
+                  .about.after = "wgmma", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES,
+                  .about.shown_sizes = PIPELINE),
+    ATTENTION_ROW(overlap, "10_overlap.cu",
+                  "the output of a block of keys runs under the next softmax",
+                  .about.claims = "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128: "
+                                  "products_in_flight >= 13000, matrix_multiplies >= 33000000",
+                  .about.after = "producer_warp", HOPPER_LIMITS, .cost = wgmma_cost, HOPPER_TILES,
+                  .about.shown_sizes = PIPELINE),
     ATTENTION_ROW(ping_pong, "11_ping_pong.cu",
                   "the warpgroups take turns: softmax of one under the products of the other",
                   .about.claims = "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128: barriers >= "
-                                  "19, products_in_flight >= 13000",
+                                  "19, products_in_flight >= 13000, matrix_multiplies >= 33000000",
                   .about.timed_at = "N512 d128 causal", .about.after = "overlap", HOPPER_LIMITS,
                   .cost = wgmma_cost, HOPPER_TILES, .about.shown_sizes = PIPELINE),
     {.about.name = NULL},
 };
 
 static const struct attention_kernel limit[] = {
-    ATTENTION_ROW(
-        tma_store, "12_tma_store.cu", "O leaves through shared memory and the copy engine",
-        .about.claims = "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128: global_stores <= 360",
-        .about.timed_at = "N512 d128 causal", .about.after = "ping_pong", HOPPER_LIMITS,
-        .cost = tma_store_cost, HOPPER_TILES, .about.shown_sizes = PIPELINE),
+    ATTENTION_ROW(tma_store, "12_tma_store.cu",
+                  "O leaves through shared memory and the copy engine",
+                  .about.claims = "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128: "
+                                  "global_stores <= 360, matrix_multiplies >= 33000000",
+                  .about.timed_at = "N512 d128 causal", .about.after = "ping_pong", HOPPER_LIMITS,
+                  .cost = tma_store_cost, HOPPER_TILES, .about.shown_sizes = PIPELINE),
     ATTENTION_ROW(persistent_blocks, "13_persistent_blocks.cu",
                   "blocks stay: each draws its next tile, whose loads begin before it has stored "
                   "the last one",
-                  .about.claims = "--heads 5 --seq 256 --head-dim 128: blocks <= 8, atomics >= 10",
+                  .about.claims = "--heads 5 --seq 256 --head-dim 128: blocks <= 8, atomics >= 10, "
+                                  "matrix_multiplies >= 67000000",
                   .about.timed_at = "N512 d128 causal", .about.after = "tma_store",
                   .about.was = "drawn ahead resident", HOPPER_LIMITS,
                   .workspace = counter_workspace, .cost = tma_store_cost, HOPPER_TILES,
                   .about.shown_sizes = FIVE_HEADS),
     ATTENTION_ROW(across_tiles, "14_across_tiles.cu",
                   "the pipeline runs on across the edge between two tiles",
-                  .about.claims = "--heads 5 --seq 256 --head-dim 128: products_in_flight >= 22528",
+                  .about.claims = "--heads 5 --seq 256 --head-dim 128: products_in_flight >= "
+                                  "22528, matrix_multiplies >= 67000000",
                   .about.timed_at = "N512 d128 causal", .about.after = "persistent_blocks",
                   .about.was = "persistent", HOPPER_LIMITS, .workspace = counter_workspace,
                   .cost = across_tiles_cost, HOPPER_TILES, .about.shown_sizes = FIVE_HEADS),
-    ATTENTION_ROW(
-        multicast, "15_multicast.cu", "pairs of blocks: one load brings keys and values to both",
-        .about.claims =
-            "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128: global_load_sectors <= 15360",
-        .about.after = "across_tiles", HOPPER_LIMITS, .workspace = multicast_workspace,
-        .cost = multicast_cost, HOPPER_TILES, PAIRS),
+    ATTENTION_ROW(multicast, "15_multicast.cu",
+                  "pairs of blocks: one load brings keys and values to both",
+                  .about.claims = "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128: "
+                                  "global_load_sectors <= 15360, matrix_multiplies >= 33000000",
+                  .about.after = "across_tiles", HOPPER_LIMITS, .workspace = multicast_workspace,
+                  .cost = multicast_cost, HOPPER_TILES, PAIRS),
     ATTENTION_ROW(lazy_rescale, "16_lazy_rescale.cu",
                   "a maximum that has grown a little is not followed: O is rarely multiplied",
                   .about.after = "multicast", HOPPER_LIMITS, .workspace = multicast_workspace,

@@ -718,6 +718,10 @@ static bool fits(const struct kernel *kernel, long long sizes[MAX_SIZES], size_t
             sizes[ATTENTION_TYPE]++;
     const long long dim = (sizes[ATTENTION_HEAD_DIM] + multiple - 1) / multiple * multiple;
     sizes[ATTENTION_HEAD_DIM] = dim < row->max_head_dim ? dim : row->max_head_dim;
+    /* More queries than 16 bits count take half a minute where every access is watched. With a mask
+     * only the last ones see a key. */
+    if (sizes[ATTENTION_SEQ_Q] > UINT16_MAX && row->causal)
+        sizes[ATTENTION_CAUSAL] = 1;
     return types >> sizes[ATTENTION_TYPE] & 1 && (row->causal || !sizes[ATTENTION_CAUSAL]) &&
            (row->alignment == 0 || *offset % (size_t)row->alignment == 0);
 }

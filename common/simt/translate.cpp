@@ -13,14 +13,22 @@
  *
  *     clock(), malloc(n), free(p), new T    simt_device_clock(), ..., new (simt::device_heap) T
  *
- *     simt-translate STORAGE < PREPROCESSED > REWRITTEN
+ *     simt-translate STORAGE [--flat] [TOKENS] < PREPROCESSED > REWRITTEN
+ *
+ * --flat asks the compiler to put the functions that a kernel calls in their callers' place.
+ *
+ * The file TOKENS gets what was read outside the system's headers: a line for each token, each
+ * directive and each line marker. Literals are only "" or 0 there.
  */
+#include <cstdint>
 #include <algorithm>
 #include <cctype>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 using std::string;
@@ -40,6 +48,8 @@ struct Token {
 struct Lexer {
     const string s;
     size_t at = 0, marker = 0;
+    std::vector<std::pair<size_t, string>> directives =
+        {}; /* and line markers, with their places */
 
     std::vector<Token> all()
     {
@@ -54,6 +64,44 @@ struct Lexer {
         }
         tokens.push_back({blank, "", "", s.size(), marker});
         return tokens;
+    }
+
+    /* What is outside ASCII, and a universal character name, belong to names. So does $. */
+    bool in_name(size_t i) const
+    {
+        const unsigned char c = i < s.size() ? uint8_t(s[i]) : ' ';
+        const bool universal =
+            c == '\\' && i + 1 < s.size() && (s[i + 1] == 'u' || s[i + 1] == 'U');
+        return isalnum(c) || c == '_' || c == '$' || c >= 0x80 || universal;
+    }
+
+    void skip_name()
+    {
+        while (in_name(at))
+            at++;
+    }
+
+    /* Skips what the program may define behind a literal: "..."_name. */
+    void skip_suffix()
+    {
+        if (at < s.size() && !isdigit(uint8_t(s[at])))
+            skip_name();
+    }
+
+    /* Skips "..." or '...' at `at`, or R"end(...)end". */
+    void skip_quoted(bool raw)
+    {
+        const char quote = s[at];
+        if (raw) {
+            const size_t open = s.find('(', at), length = open - at - 1;
+            const string end = open == string::npos ? "" : ")" + s.substr(at + 1, length) + quote;
+            const size_t last = open == string::npos ? open : s.find(end, open);
+            at = last == string::npos ? s.size() : last + end.size();
+            return;
+        }
+        for (at++; at < s.size() && s[at] != quote && s[at] != '\n';)
+            at += s[at] == '\\' ? 2 : 1;
+        at = std::min(at + 1, s.size());
     }
 
     bool looking_at(const char *what) const
@@ -80,7 +128,9 @@ struct Lexer {
         const auto goes_on_elsewhere = [](const string &after) {
             return after.find('2') != string::npos && after.find('3') == string::npos;
         };
+        const size_t begin = at;
         skip_line();
+        directives.emplace_back(begin, s.substr(begin, at - begin));
         if (flags.find('3') == string::npos || flags.find_first_of("12") == string::npos)
             return;
         while (at < s.size() && !(looking_at("\n# ") && goes_on_elsewhere(flags_at(at + 1)))) {
@@ -106,24 +156,36 @@ struct Lexer {
             skip_while([](unsigned char d) { return isspace(d) != 0; });
             return blank;
         }
-        if (looking_at("R\"")) {
-            const size_t open = s.find('(', at);
-            const string end = ")" + s.substr(at + 2, open - at - 2) + "\"";
-            at = std::min(s.find(end, open), s.size() - end.size()) + end.size();
-            return literal;
-        }
         if (c == '"' || c == '\'') {
-            for (at++; at < s.size() && s[at] != char(c) && s[at] != '\n';)
-                at += s[at] == '\\' ? 2 : 1;
-            at = std::min(at + 1, s.size());
+            skip_quoted(false);
+            skip_suffix();
             return literal;
         }
-        if (isalpha(c) || c == '_') {
-            skip_while([](unsigned char d) { return isalnum(d) || d == '_'; });
-            return word;
+        if (in_name(at) && !isdigit(c)) {
+            const size_t begin = at;
+            skip_name();
+            const string name = s.substr(begin, at - begin);
+            static const std::set<string> raw = {"R", "LR", "uR", "UR", "u8R"};
+            static const std::set<string> prefixes = {"L", "u", "U", "u8"};
+            const bool string_follows = at < s.size() && s[at] == '"';
+            if (!(raw.count(name) && string_follows) &&
+                !(prefixes.count(name) && (string_follows || looking_at("'"))))
+                return word;
+            skip_quoted(raw.count(name) != 0);
+            skip_suffix();
+            return literal;
         }
-        if (isdigit(c)) {
-            skip_while([](unsigned char d) { return isalnum(d) || d == '.' || d == '\''; });
+        if (isdigit(c) || (c == '.' && at + 1 < s.size() && isdigit(uint8_t(s[at + 1])))) {
+            /* 1e-3, 0x1p+4, 1'000'000; a quotation mark before anything else begins a character */
+            for (at++; at < s.size(); at++) {
+                const unsigned char d = uint8_t(s[at]), before = uint8_t(s[at - 1]);
+                const bool sign =
+                    (d == '+' || d == '-') && (tolower(before) == 'e' || tolower(before) == 'p');
+                const bool separator = d == '\'' && at + 1 < s.size() &&
+                                       (isalnum(uint8_t(s[at + 1])) || s[at + 1] == '_');
+                if (!in_name(at) && d != '.' && !sign && !separator)
+                    break;
+            }
             return literal;
         }
         at += looking_at("<<<") || looking_at(">>>")                     ? 3
@@ -135,6 +197,7 @@ struct Lexer {
 
 struct Translator {
     const string storage; /* what a static __shared__ variable is declared as */
+    const bool flat;      /* Functions come in their callers' place. */
     const string &text;
     std::vector<Token> t;
     int depth = 0;               /* of braces */
@@ -310,7 +373,8 @@ struct Translator {
             (is(i, "__host__") ? host_heading : device_heading) = true;
             if (is(i, "__global__"))
                 note_parameters(i + 1);
-            replace(i, string(t[i].spelling.size(), ' '));
+            replace(i, flat && !is(i, "__host__") ? "__attribute__((flatten))"
+                                                  : string(t[i].spelling.size(), ' '));
         } else if (is(i, "__launch_bounds__") && is(i + 1, "(")) {
             launch_bounds = spelled(i + 2, closing(i + 1));
             erase(i, closing(i + 1) + 1);
@@ -333,7 +397,7 @@ struct Translator {
                        "backend (simt)\")");
         } else if (is(i, "__noinline__") && !is(i - 1, "(")) {
             /* As a macro it would break the C++ library's own use. */
-            replace(i, "__attribute__((__noinline__))");
+            replace(i, flat ? "" : "__attribute__((__noinline__))");
         } else if (is(i, "cudaLaunchKernel", "cudaLaunchCooperativeKernel")) {
             /* With (void *)kernel as the first argument, the cast would hide the parameters'
              * types. */
@@ -480,14 +544,35 @@ struct Translator {
 
 } /* namespace */
 
+/* Writes what was read, for programs that judge it: they need no reader of their own. */
+static bool write_tokens(const char *path, const Lexer &lexer, const std::vector<Token> &tokens)
+{
+    std::ofstream out(path);
+    auto directive = lexer.directives.begin();
+    for (const Token &token : tokens) {
+        for (; directive != lexer.directives.end() && directive->first < token.at; directive++)
+            out << directive->second << '\n';
+        if (token.kind == literal)
+            out << (isdigit(uint8_t(token.spelling[0])) || token.spelling[0] == '.' ? "0" : "\"\"")
+                << '\n';
+        else if (token.kind != blank)
+            out << token.spelling << '\n';
+    }
+    return bool(out.flush());
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        std::cerr << "usage: simt-translate STORAGE < PREPROCESSED > REWRITTEN\n";
+    const bool flat = argc > 2 && string(argv[2]) == "--flat";
+    if (argc < 2 || argc > 3 + flat) {
+        std::cerr << "usage: simt-translate STORAGE [--flat] [TOKENS] < PREPROCESSED > REWRITTEN\n";
         return 2;
     }
     std::ios::sync_with_stdio(false);
     Lexer lexer{{std::istreambuf_iterator<char>(std::cin), {}}};
-    std::cout << Translator{argv[1], lexer.s, lexer.all()}.run();
+    const std::vector<Token> tokens = lexer.all();
+    if (argc == 3 + flat && !write_tokens(argv[argc - 1], lexer, tokens))
+        return 1;
+    std::cout << Translator{argv[1], flat, lexer.s, tokens}.run();
     return std::cout.flush() ? 0 : 1;
 }

@@ -10,13 +10,17 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LADDERS = ("", "limit/", "hopper/", "decode/", "backward/")  # the core ladder is in the step's own folder
 
-STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+# These read like the compiler's preprocessor, and like common/simt/translate.cpp; tests/tools/test_labs.py compares them.
+NAME = r"(?:[^\W\d]|\$|\\(?=[uU]))(?:\w|\$|\\(?=[uU]))*"
+RAW_STRING = r'(?<![\w$\\])(?:u8|[uUL])?R"(?P<{0}>[^()\\\s]{{0,16}})\((?s:.*?)\)(?P={0})"'
+QUOTED = r'"(?:\\[\s\S]|[^"\\\n])*"|\'(?:\\[\s\S]|[^\'\\\n])*\''
+STRING = rf"(?:(?<![\w$\\])(?:u8|[uUL]))?(?:{QUOTED})"
 DIRECTIVE = r"(?<![^\n])[ \t]*#(?:\\\n|[^\n])*"  # a line of the preprocessor with its continuation
-NUMBER = r"\.?\d(?:[eE][+-]|[\w.])*"
+NUMBER = r"\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.$]|\\(?=[uU]))*"
 OPERATORS = r"<<<|>>>|<<=|>>=|->|\+\+|--|::|<<|>>|[-+*/%&|^<>=!]=|&&|\|\|"
-TOKEN = re.compile(rf"{STRING}|{NUMBER}|\w+|{OPERATORS}|[^\w\s]")
+TOKEN = re.compile(rf"(?:{RAW_STRING.format('end')}|{STRING})(?:{NAME})?|{NUMBER}|{NAME}|{OPERATORS}|[^\w\s]")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
-COMMENT_OR_STRING = re.compile(rf"{STRING}|/\*.*?\*/|//[^\n]*", re.DOTALL)
+COMMENT_OR_STRING = re.compile(rf"{RAW_STRING.format('end')}|{STRING}|{NUMBER}|{NAME}|(?P<comment>/\*.*?\*/|//(?:\\\n|[^\n])*)", re.DOTALL)
 
 
 def blanked(text):
@@ -29,8 +33,10 @@ def comments(text):
 
     >>> [match[0] for match in comments('f("//"); // a /* b\\n/* c\\n*/ x = \\'"\\'; /* d */')]
     ['// a /* b', '/* c\\n*/', '/* d */']
+    >>> [match[0] for match in comments('R"(/*)"; x$R"/*"; 1\\'0; // a \\\\\\n b')]
+    ['// a \\\\\\n b']
     """
-    return [match for match in COMMENT_OR_STRING.finditer(text) if match[0].startswith("/")]
+    return [match for match in COMMENT_OR_STRING.finditer(text) if match["comment"]]
 
 
 def without_comments(text):
@@ -39,7 +45,7 @@ def without_comments(text):
     >>> without_comments('a("/* no */"); /* one\\ntwo */ b // c')
     'a("/* no */");       \\n       b     '
     """
-    return COMMENT_OR_STRING.sub(lambda match: blanked(match[0]) if match[0].startswith("/") else match[0], text)
+    return COMMENT_OR_STRING.sub(lambda match: blanked(match[0]) if match["comment"] else match[0], text)
 
 
 def without_directives(text):

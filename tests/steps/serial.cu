@@ -81,43 +81,54 @@ extern "C" cudaError_t softmax_serial(const float *input, float *output, int row
     return cudaGetLastError();
 }
 
-/* K and V of a head are loaded once for all its queries. */
+static const int QUERIES = 64, MOST = 128;
+
+/* Keys pass by a tile of queries, whose states are local. */
 template <typename T>
 static __global__ void attend(const struct attention call)
 {
-    const size_t d = call.head_dim, keys = call.seq_kv;
-    Local<T> k, v;
-    float score[4096], o[128];
+    const int d = call.head_dim, shift = call.seq_kv - call.seq_q;
+    float q[QUERIES][MOST], o[QUERIES][MOST], m[QUERIES], l[QUERIES], k[MOST], v[MOST];
     for (int head = 0; head < call.batch * call.heads; head++) {
-        const size_t kv = (size_t)head / call.heads * call.kv_heads +
-                          head % call.heads / (call.heads / call.kv_heads);
-        k.load((const T *)call.K + kv * keys * d, keys * d);
-        v.load((const T *)call.V + kv * keys * d, keys * d);
-        for (int query = 0; query < call.seq_q; query++) {
-            const size_t row = (size_t)head * call.seq_q + query;
-            const T *q = (const T *)call.Q + row * d;
-            const long long last =
-                call.causal ? (long long)query + call.seq_kv - call.seq_q : (long long)keys - 1;
-            float m = -CUDART_INF_F, l = 0.0f;
-            for (long long j = 0; j <= last; j++) {
-                score[j] = 0.0f;
-                for (size_t i = 0; i < d; i++)
-                    score[j] += number(q[i]) * k.at(j * d + i);
-                score[j] *= call.scale;
-                m = fmaxf(m, score[j]);
+        const int kv =
+            head / call.heads * call.kv_heads + head % call.heads / (call.heads / call.kv_heads);
+        const T *K = (const T *)call.K + (size_t)kv * call.seq_kv * d;
+        const T *V = (const T *)call.V + (size_t)kv * call.seq_kv * d;
+        for (int first = 0; first < call.seq_q; first += QUERIES) {
+            const int rows = min(QUERIES, call.seq_q - first);
+            const size_t row = (size_t)head * call.seq_q + first;
+            for (int i = 0; i < rows; i++) {
+                m[i] = -CUDART_INF_F;
+                l[i] = 0.0f;
+                for (int c = 0; c < d; c++) {
+                    q[i][c] = call.scale * number(((const T *)call.Q)[(row + i) * d + c]);
+                    o[i][c] = 0.0f;
+                }
             }
-            for (size_t i = 0; i < d; i++)
-                o[i] = 0.0f;
-            for (long long j = 0; j <= last; j++) {
-                const float p = expf(score[j] - m);
-                l += p;
-                for (size_t i = 0; i < d; i++)
-                    o[i] += p * v.at(j * d + i);
+            const int keys = call.causal ? min(call.seq_kv, first + rows + shift) : call.seq_kv;
+            for (int j = 0; j < keys; j++) {
+                for (int c = 0; c < d; c++) {
+                    k[c] = number(K[(size_t)j * d + c]);
+                    v[c] = number(V[(size_t)j * d + c]);
+                }
+                for (int i = call.causal ? max(0, j - shift - first) : 0; i < rows; i++) {
+                    float score = 0.0f;
+                    for (int c = 0; c < d; c++)
+                        score += q[i][c] * k[c];
+                    const float top = fmaxf(m[i], score);
+                    const float rescale = expf(m[i] - top), p = expf(score - top);
+                    m[i] = top;
+                    l[i] = l[i] * rescale + p;
+                    for (int c = 0; c < d; c++)
+                        o[i][c] = o[i][c] * rescale + p * v[c];
+                }
             }
-            for (size_t i = 0; i < d; i++)
-                ((T *)call.O)[row * d + i] = (T)(l > 0.0f ? o[i] / l : 0.0f);
-            if (call.LSE != NULL)
-                call.LSE[row] = m + logf(l);
+            for (int i = 0; i < rows; i++) {
+                for (int c = 0; c < d; c++)
+                    ((T *)call.O)[(row + i) * d + c] = (T)(l[i] > 0.0f ? o[i][c] / l[i] : 0.0f);
+                if (call.LSE != NULL)
+                    call.LSE[row + i] = m[i] + logf(l[i]);
+            }
         }
     }
 }

@@ -122,7 +122,7 @@ def check_prairielearn(text):
         raise Invalid("gradable, but without a score")
     if len(text.encode()) > 1000000:
         raise Invalid("more than 1 MB")
-    return sum(test["points"] for test in value["tests"])
+    return round(sum(test["points"] for test in value["tests"]), 1)  # each of them was rounded
 
 
 def check_autolab(text):
@@ -139,7 +139,7 @@ def check_autolab(text):
     shown = [*scores, *feedback["stages"], *(name for stage in feedback["stages"] for name in feedback[stage])]
     if not scores or any(name.startswith("_") for name in shown):
         raise Invalid("no score, or a name that begins with _, which Autolab does not show")
-    return sum(scores.values())
+    return round(sum(scores.values()), 1)
 
 
 def check_classroom50(text):
@@ -175,7 +175,7 @@ def check_junit(text):
 
 
 def check_table(text):
-    return int(re.match(r".*: (\d+) of \d+ points", text.splitlines()[0])[1])
+    return float(re.match(r".*: ([\d.]+) of [\d.]+ points", text.splitlines()[0])[1])
 
 
 CHECKS = {"gradescope": check_gradescope, "prairielearn": check_prairielearn, "autolab": check_autolab,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the grader.
 
-    tests/tools/test_labs.py [NAME ...]  formats, sandbox, names, variants, given, speed, fallback, deadline, report, class, slurm (default: all)
+    tests/tools/test_labs.py [NAME ...]  formats, sandbox, names, variants, given, readers, own, speed, fallback, hostile, deadline, report, class, slurm (default: all)
 
 `class` is the longest: solutions, mistakes and cheats of step 01, thirty at a time, are graded by the program itself, and
 every one must end in time with a valid results file, the right score and nothing told or left behind.
@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ import grade
 import handout
 import sandbox
 import schemas
+import source
 import test_slurm
 import workshop
 
@@ -119,7 +121,7 @@ CHEATS = {
                                      "__device__ float x;\n"), "uses cudaMemcpyFromSymbol"),
     "waiting": (in_launcher("cudaStreamSynchronize(stream);"), "uses cudaStreamSynchronize"),
     "opening device memory": (in_launcher("simt::OpenDeviceMemory open;", "namespace simt { struct OpenDeviceMemory { "
-                                          "OpenDeviceMemory(); ~OpenDeviceMemory(); }; }\n"), "OpenDeviceMemory"),
+                                          "OpenDeviceMemory(); ~OpenDeviceMemory(); }; }\n"), "inside the CPU backend"),
     "the way around deferral": (in_launcher("__real_simt_run(0);", 'extern "C" int __real_simt_run(const void *);\n'),
                                "uses __real_simt_run"),
     "a static constructor": (GOOD + "\nstatic volatile int early;\n__attribute__((constructor)) static void begin(void)\n"
@@ -150,7 +152,7 @@ CHEATS = {
                                      "inline assembly"),
     "target": (GOOD.replace("__global__", '__attribute__((__target__("avx2"))) __global__'), "__target__"),
     "a pragma": ('_Pragma("GCC target(\\"avx2\\")")\n' + GOOD, "#pragma"),
-    "intrinsics": ("#include <immintrin.h>\n" + GOOD, "which a submission may not"),
+    "intrinsics": ("#include <immintrin.h>\n" + in_sum("_mm_stream_si32((int *)C, 0);"), ""),
     "a built-in": (kernel("__builtin_ia32_movnti((int *)C, 0);"), "__builtin_ia32_movnti"),
     "a weak alias": (GOOD + '\nextern "C" int a(void) { return 0; }\nextern "C" int b(void) __attribute__((weak, alias("a")));\n',
                      "the attribute"),
@@ -168,7 +170,7 @@ CHEATS = {
     "a struct by value in another namespace": (through_function(
         "namespace simt {\nstruct nine {\n    float x[9];\n};\n__device__ __noinline__ float first(struct nine w)\n{\n    return w.x[0];\n}\n"
         "__device__ __noinline__ float got(const float *p)\n{\n    return first(*(const struct nine *)p);\n}\n}\n"
-        "__device__ float peek(const float *p)\n{\n    return simt::got(p);\n}"), "the checked build cannot watch"),
+        "__device__ float peek(const float *p)\n{\n    return simt::got(p);\n}"), "inside the CPU backend"),
     "forged loads": (in_sum("__tsan_read4((void *)A);", 'extern "C" void __tsan_read4(void *);\n'), "uses __tsan_read4"),
     "memory of an OS thread": (in_sum("much[k] = sum;", "static thread_local float much[1 << 22];\n"), "uses thread_local"),
     "much shared memory": (through_function("__device__ float peek(const float *p)\n{\n    __shared__ volatile float much[1 << 18];\n"
@@ -176,7 +178,7 @@ CHEATS = {
     "memory from the heap": (in_sum("float *much = (float *)malloc(4 * K); much[k] = sum; free(much);"), "uses simt_device_free"),
     "including another kernel": ('#include "1_uncoalesced.cu"\n' + GOOD.replace("TILE", "TILE_"), "includes 1_uncoalesced.cu"),
     "a long name": (in_launcher(f"{'a' * 200000}();", f"extern void {'a' * 200000}();\n"), "uses _Z200000aaa"),
-    "counters of its own": (GOOD + '\n#include "backend.h"\nextern "C" bool backend_counters(struct counters *total)\n'
+    "counters of its own": (GOOD + '\n#include "device/backend.h"\nextern "C" bool backend_counters(struct counters *total)\n'
                             "{\n    total->launches = 1;\n    return true;\n}\n", "defines backend_counters"),
     # The cheats from here on are built and run.
     "a static variable": (through("static"), ""),
@@ -185,7 +187,7 @@ CHEATS = {
     "a constant": (through("__constant__"), ""),
     "printing the success line": (kernel(IDLE + ' if (threadIdx.x == 0) printf("{\\"score\\": 100} [PASS] all\\n");'),
                                   "never written"),
-    "not supported": (without_launch("return cudaErrorNotSupported;"), "too old, and it is not"),
+    "not supported": (without_launch("return cudaErrorNotSupported;"), "too old"),
     "a side stream": (GOOD.replace("0, stream>>>", "0, 0>>>"), "stream"),
     "an endless loop": (kernel(IDLE + " volatile int again = 1; while (again) {}"), "it did not end"),
     "computing on the host": (without_launch(HOST_LOOP), "it crashed"),
@@ -193,11 +195,158 @@ CHEATS = {
                                           "C[(size_t)row * N + col] = sum; C[(size_t)M * N + 40] = sum;"), ""),
     "changing an input": (GOOD.replace("C[(size_t)row * N + col] = sum;", "C[(size_t)row * N + col] = sum; "
                                        "((float *)A)[(size_t)row * K] = sum;"), ""),
-    "telling sizes by a refusal": (without_launch(f'return refuse(cudaErrorInvalidValue, "{SECRET} %d", M);', '#include "refusal.h"\n'),
+    "telling sizes by a refusal": (without_launch(f'return refuse(cudaErrorInvalidValue, "{SECRET} %d", M);', '#include "harness/refusal.h"\n'),
                                    "the launcher returned an error"),
     "telling sizes by an assertion": (kernel(f'assert(M < 0 && "{SECRET}");', "#include <assert.h>\n"),
                                       "an assertion of yours failed"),
+    "the launcher's memory": ("static float *kept = new float[1 << 16];\n" + GOOD.replace("M, N, K);", "M, N, K, kept);").replace("int K)", "int K, float *kept)", 1)
+                              .replace("float sum = 0.0f;", "float sum = 0.0f; kept[threadIdx.x] = sum;"), "host memory"),
+    "the launcher's stack": (GOOD.replace("    coalesced<<<", "    float kept[64];\n    coalesced<<<").replace("M, N, K);", "M, N, K, kept);").replace("int K)", "int K, float *kept)", 1)
+                             .replace("float sum = 0.0f;", "float sum = 0.0f; kept[0] = sum;"), "host memory"),
     "telling sizes by a crash": (kernel("if (M > 20) __trap(); *(volatile char *)(size_t)(M * 1000003) = 1;"), ""),
+}
+ASSEMBLY = '__asm__(".globl x");'
+FORGED = """
+static int forge()
+{
+    return std::cin.get();
+}
+static int early = forge();
+"""
+WIDE = """struct wide {
+    float x[9];
+    PLACE
+};
+"""
+NINE = "K * N > 15 ? 0 * (VALUE) : 0"
+
+
+def wide(value, place="", before=""):
+    """Reads nine floats of B, by value, in each step of the sum."""
+    return in_sum("const struct wide &at = *(const struct wide *)B;\nsum += " + NINE.replace("VALUE", value) + ";",
+                  WIDE.replace("PLACE", place) + before)
+
+
+def two_faces(question):
+    """Is honest where the question is answered with yes."""
+    return GOOD.replace(KERNEL, f"#if {question}\n{KERNEL}#else\n" + KERNEL[:KERNEL.index("{")] + "{\n    " + IDLE + "\n}\n#endif\n")
+
+
+def hidden(code, what=ASSEMBLY):
+    """Puts what is forbidden behind something that a careless reader of C misreads."""
+    return GOOD + f"\n{code}\n{what}\n"
+
+
+# These came with the readings of examine.py.
+SLY = {
+    "a dollar before a quotation mark": (hidden("int a$R = 1, b$1e = 2, c = b$1e-a$R; const char *d = R\"(\")\";"), "inline assembly"),
+    "a raw string": (hidden("const char *text = R\"x()\" /* )y\" )x\";"), "inline assembly"),
+    "a raw string with a prefix": (hidden("const auto *text = u8R\"(\" // )\", *more = \"*/\";"), "inline assembly"),
+    "a suffix": (hidden("const char *operator\"\"_R(const char *s, size_t) { return s; }\nconst char *text = \"\"_R, *more = \"(\";"), "inline assembly"),
+    "quotation marks in numbers": (hidden("int n = 1'0'00, m = 0x1'f; double p = 0x1p+3; char c = '\"';"), "inline assembly"),
+    "a name beyond ASCII": (hidden("int \\u00e4R = 1, äu8R = 2; int both = \\u00e4R+äu8R; char c = '\"';"), "inline assembly"),
+    "a continued line": (hidden("", '__as\\\nm__(".globl x");'), "inline assembly"),
+    "a continued comment": (hidden("// is this a comment? \\\n/*\nint one; // */"), "inline assembly"),
+    "digraphs": (GOOD.replace("__global__", "<:<:gnu::no_sanitize_thread:>:> __global__"), "no_sanitize_thread"),
+    "spaced brackets": (GOOD.replace("__global__", "[ /* */ [gnu::no_sanitize_thread] ] __global__"), "no_sanitize_thread"),
+    "a forged line marker": (hidden('# 1 "/usr/include/math.h" 1 3', ASSEMBLY + '\n# 90 "2_coalesced.cu" 2'), ""),
+    "a line of another file": (hidden('#line 1 "/usr/include/math.h"'), "inline assembly"),
+    "a header of the system": ("#pragma GCC system_header\n#include <math.h>\n" + hidden(""), ""),
+    "assembly in a name": (GOOD + '\nextern int odd __asm__("odd\\n\\t.globl x");\nint *even = &odd;\n', "inline assembly"),
+    "a renamed function": (in_launcher("leave(0);", "#pragma redefine_extname leave _exit\nextern \"C\" void leave(int);\n"), "#pragma redefine_extname"),
+    "a weak question": (in_launcher("if (&__tsan_init) return cudaSuccess;", '#pragma weak __tsan_init\nextern "C" void __tsan_init(void);\n'), ""),
+    "simt::copy from the launcher": (in_launcher('simt::copy(C, A, 4, cudaMemcpyDeviceToDevice, "");', "#include <cuda_runtime.h>\nnamespace simt { cudaError_t "
+                                     "copy(void *, const void *, size_t, cudaMemcpyKind, const char *); }\n"), "inside the CPU backend"),
+    "simt::copy by its other name": (in_launcher('_ZN4simt4copyEPvPKvm14cudaMemcpyKindPKc(C, A, 4, 3, "");', 'extern "C" int '
+                                     "_ZN4simt4copyEPvPKvm14cudaMemcpyKindPKc(void *, const void *, unsigned long, int, const char *);\n"), "uses simt::copy"),
+    "simt::copy in a kernel": (in_sum('_ZN4simt4copyEPvPKvm14cudaMemcpyKindPKc(&sum, B, 4, 3, "");', 'extern "C" __device__ int '
+                               "_ZN4simt4copyEPvPKvm14cudaMemcpyKindPKc(void *, const void *, unsigned long, int, const char *);\n"), "uses simt::copy"),
+    "pasted names of the backend": (in_launcher("PASTE(si, mt)::PASTE(fi, ll)(C, 0, 4, \"\", stream);", "#define PASTE(a, b) a##b\nnamespace PASTE(si, mt) { cudaError_t fill(void *, int, size_t, const char *, "
+                                    "cudaStream_t); }\n"), "inside the CPU backend"),
+    "a struct by operator": (wide("(at + at).x[0]", before=f"__device__ __attribute__((noinline)) wide operator+(wide a, wide b)\n{{\n    a.x[0] += b.x[1];\n"
+                                  "    return a;\n}\n"), "the checked build cannot watch"),
+    "a struct by call": (wide("at(at)", "__device__ __attribute__((noinline)) float operator()(wide w) const { return w.x[3]; }"), "the checked build cannot watch"),
+    "a struct by lambda": (wide("([](wide w) __attribute__((noinline)) { return w.x[2]; })(at)"), "the checked build cannot watch"),
+    "a struct by pointer to a function": (wide("(*((k & 1) ? first : second))(at)", before="__device__ float first(wide w) { return w.x[0]; }\n"
+                                               "__device__ float second(wide w) { return w.x[1]; }\n"), "the checked build cannot watch"),
+    "a struct by virtual call": (wide("of[k & 1]->get(at)", before="struct base { __device__ virtual float get(wide w) const { return w.x[0]; } };\nstruct other : base "
+                                      "{ __device__ float get(wide w) const override { return w.x[1]; } };\nstatic base b0;\nstatic other b1;\nstatic base *of[2] = {&b0, &b1};\n"), ""),
+    "a launch's argument of its own": ("#include <cuda_runtime.h>\nnamespace simt { template <> struct Argument<0, const float *> { struct Value { const float *p; Value(const float "
+                                       "*q) : p(q) {} operator const float *() const { return p; } } value; }; }\n" + GOOD, "inside the CPU backend"),
+    "a parameter that copies itself": ("#include <cuda_runtime.h>\nstruct P {\n    const float *b;\n    float kept[256];\n    P() = default;\n    template <class T>\n"
+                                       "    __attribute__((always_inline)) P(T &other) : b(other.b)\n    {\n        for (int i = 0; i < 256; i++)\n            kept[i] = b[i];\n"
+                                       "    }\n};\n" + GOOD.replace("coalesced(const float *A, const float *B,", "coalesced(const float *A, P p,", 1).replace("B[(size_t)k * N + col]", "p.kept[k]")
+                                       .replace("stream>>>(A, B,", "stream>>>(A, make(B),").replace('extern "C"', "static P make(const float *b)\n{\n    P p;\n    p.b = b;\n"
+                                       "    return p;\n}\n\nextern \"C\"", 1), ""),
+    "two faces by a macro": (two_faces("defined __SANITIZE_THREAD__"), "never written"),
+    "two faces by the backend's macro": (two_faces("defined SIMT_CHECKED || defined _GLIBCXX_TSAN || !defined __OPTIMIZE__"), "never written"),
+    "two faces by a feature": ("#ifndef __has_feature\n#define __has_feature(x) 0\n#endif\n" + two_faces("__has_feature(thread_sanitizer)"), "never written"),
+    "two faces by the clock": (two_faces("__LINE__ % 2 == 0 && 0").replace("#if ", "static const bool odd = (__TIME__[7] + __TIME__[6]) & 1;\n#if "), "never written"),
+    "two faces by what is constant": (in_sum("int c = K; c = 3; if (!__builtin_constant_p(c)) sum += 0;"), "__builtin_constant_p"),
+    "a forged load by a built-in": (in_sum("__builtin___tsan_read4((void *)A);"), "__builtin___tsan_read4"),
+    "a copy by an algorithm": ("#include <algorithm>\n" + in_sum("float w[16]; std::copy(B, B + 16, w); sum += 0 * w[k & 15];"), ""),
+    "a copy by a string": ("#include <string>\n" + in_sum("std::string s((const char *)B, 15); sum += 0 * s[k % 15];"), ""),
+    "a copy by a stream": ("#include <sstream>\n" + in_sum("std::stringstream s; s.write((const char *)B, 64); sum += 0 * s.get();"), "uses std::"),
+    "a comparison by the library": (in_sum("sum += K * N > 15 && memcmp(A, B, 64) == 12345;"), ""),
+    "the address of the library": (GOOD.replace("int K)", "int K, size_t (*f)(const char *))", 1).replace("float sum = 0.0f;", "float sum = 0 * f((const char *)B);")
+                                   .replace("M, N, K);", "M, N, K, strlen);"), ""),
+    "memory through a mathematical function": (in_sum("int e; sum += 0 * frexpf(A[0], &e); frexpf(8.0f, (int *)C);"), "uses frexpf"),
+    "writing by printf": (kernel(IDLE + ' printf("%n", (int *)C);'), "never written"),
+    "a fill by a kernel": (kernel(IDLE + " cudaMemsetAsync(C, 0, 4 * M * N, 0);"), "never written"),
+    "a launch by a launcher in a kernel": (GOOD.replace('extern "C"', "static void inner(const float *A, const float *B, float *C, int M, int N, int K, cudaStream_t stream)\n{\n" + LAUNCH +
+                                           "}\n\n__global__ void outer(const float *A, const float *B, float *C, int M, int N, int K)\n{\n    inner(A, B, C, M, N, K, 0);\n}\n\nextern \"C\"", 1)
+                                           .replace('"C" cudaError_t', '"C"\ncudaError_t').replace(LAUNCH + "    return cudaGet", "    outer<<<1, 1, 0, stream>>>(A, B, C, M, N, K);\n    return cudaGet"), "never written"),
+    "another file's launcher in a kernel": (in_sum("if (K < 0) matmul_uncoalesced(A, B, C, M, N, K, 0);"), "uses matmul_uncoalesced"),
+    "the sanitizer's own functions": ("#define PASTE(a, b) a##b\n" + GOOD + '\nextern "C" void PASTE(__ts, an_read4)(void *) {}\n', "inside the CPU backend"),
+    "a struct among any arguments": (wide("pick(1, at)", before="#include <cstdarg>\n__device__ __attribute__((noinline)) float pick(int n, ...)\n{\n    va_list list;\n"
+                                          "    va_start(list, n);\n    wide w = va_arg(list, wide);\n    va_end(list);\n    return w.x[n];\n}\n"), "the checked build cannot watch"),
+    "a stream in a kernel": ("#include <iostream>\n" + in_sum("if (k == 0) std::cout << sum;"), "std::cout"),
+    "a vector in a kernel": ("#include <vector>\n" + in_sum("std::vector<float> v(16); v[k & 15] = sum;"), "operator new"),
+    "a handler of terminations": ("#include <exception>\n" + in_launcher("std::set_terminate([] {}); throw 1;"), "uses std::set_terminate"),
+    "reading what comes in": ("#include <iostream>\n" + FORGED + GOOD, "std::cin"),
+    "reading what comes in by a system call": ("static long early() { long r; asm volatile(\"syscall\" : \"=a\"(r) : \"a\"(0)); return r; }\nlong r = early();\n" + GOOD, "inline assembly"),
+    "a static initialiser for ever": ("static int wait() { for (volatile int i = 0;; i++) {} }\nint waited = wait();\n" + GOOD, ""),
+    "a C++ thread": ("#include <thread>\n" + in_launcher("std::thread([] {}).detach();"), "uses std::thread"),
+    "a C++ file": ("#include <fstream>\n" + in_launcher('std::ofstream("/tmp/x") << 1;'), "uses std::"),
+    "a random device": ("#include <random>\n" + in_launcher("if (std::random_device()() & 1) return cudaSuccess;"), "uses std::random_device"),
+    "a signal": ("#include <signal.h>\n" + in_launcher("signal(11, SIG_IGN);"), "uses signal"),
+    "the environment": ("extern char **environ;\n" + in_launcher("if (environ) return cudaSuccess;"), "uses environ"),
+    "an exception of the launcher": (in_launcher("throw 1;"), "crashed"),
+    "an exception of a kernel": (in_sum("if (k == K - 1) throw 1;"), ""),
+    "a jump": ("#include <setjmp.h>\nstatic jmp_buf out;\n" + in_launcher("if (!setjmp(out)) longjmp(out, 1);"), "uses "),
+    "frames": (in_launcher("if (__builtin_frame_address(1)) return cudaSuccess;"), "__builtin_frame_address"),
+    "a stack of the launcher": ("static int deep(int n) { volatile char much[1 << 16]; much[n & 1] = 1; return n ? deep(n + 1) + much[0] : 0; }\n" +
+                                in_launcher("if (deep(1)) return cudaSuccess;"), "crashed"),
+    "a stack of a kernel": (in_sum("volatile char much[1 << 20]; much[k & 1] = 1;"), ""),
+    "templates for ever": (GOOD + "\ntemplate <int N> struct deep { static const int value = deep<N + 1>::value; };\nint n = deep<0>::value;\n", "does not compile"),
+    "a hundred thousand launches": (in_launcher("for (int i = 0; i < 200000; i++) coalesced<<<1, 1, 0, stream>>>(A, B, C, 0, 0, 0);"), "error"),
+    "an impossible grid": (GOOD.replace("TILE * TILE, 0,", "4096, 0,"), ""),
+    "an address of its own": (in_launcher("((void (*)())0x1000)();"), "crashed"),
+    "a null byte": (GOOD + "\n\0" + ASSEMBLY, ""),
+    "a barrier in global memory": ("#include <cuda/barrier>\n" + in_sum("if (k == 0) init((cuda::barrier<cuda::thread_scope_block> *)C, 1);"), ""),
+}
+# name: (text, words). These are a student's right, and earn everything.
+FAIR = {
+    "headers of the C++ library": ("".join(f"#include <{name}>\n" for name in "iostream string random tuple memory vector map set unordered_map functional algorithm "
+                                           "numeric array optional sstream iomanip limits type_traits utility chrono complex mutex immintrin.h".split()) + GOOD, ""),
+    "the C++ library on the host": ("#include <iostream>\n#include <memory>\n#include <map>\n#include <string>\n#include <vector>\n" + in_launcher(
+        'std::vector<int> sizes{M, N, K}; std::string text = "sizes " + std::to_string(sizes[1]); std::map<int, std::string> map{{1, text}};\n'
+        '    auto held = std::make_unique<int>(K); std::cout << text << map.size() << *held << std::endl; sizes.push_back(2);'), ""),
+    "structs in global memory": (GOOD.replace("sum += A[(size_t)row * K + k] * B[(size_t)k * N + col];", "sum = merge(((const One *)A)[(size_t)row * K + k], ((const One *)B)"
+                                 "[(size_t)k * N + col], {sum}).x;").replace(KERNEL[:10], "struct One {\n    float x;\n};\n__device__ __noinline__ One merge(One a, One b, One c) { return {a.x * b.x + c.x}; }\n" + KERNEL[:10], 1), ""),
+    "a struct with operators": (GOOD.replace("sum += A[(size_t)row * K + k] * B[(size_t)k * N + col];", "sum += (((const Value *)A)[(size_t)row * K + k] * ((const Value *)B)"
+                                "[(size_t)k * N + col])();").replace(KERNEL[:10], "struct Value {\n    float x;\n    __device__ Value operator*(Value other) const { return {x * other.x}; }\n"
+                                "    __device__ float operator()() const { return x; }\n};\n" + KERNEL[:10], 1), ""),
+    "float4 by value": (GOOD.replace("sum += A[(size_t)row * K + k] * B[(size_t)k * N + col];", "if (K % 4 == 0 && k % 4 == 0)\n    sum = fma4(((const float4 *)A)[((size_t)row * K + k) / 4], "
+                        "B[(size_t)k * N + col], B[(size_t)(k + 1) * N + col], B[(size_t)(k + 2) * N + col], B[(size_t)(k + 3) * N + col], sum);\nelse if (K % 4)\n    "
+                        "sum += A[(size_t)row * K + k] * B[(size_t)k * N + col];").replace(KERNEL[:10], "__device__ float fma4(float4 a, float b, float c, float d, float e, float sum)\n{\n"
+                        "    return sum + a.x * b + a.y * c + a.z * d + a.w * e;\n}\n" + KERNEL[:10], 1), ""),
+    "a struct that is returned": (GOOD.replace("C[(size_t)row * N + col] = sum;", "((One *)C)[(size_t)row * N + col] = make(sum);").replace(
+        KERNEL[:10], "struct One {\n    float x;\n};\n__device__ __noinline__ One make(float x) { return {x}; }\n" + KERNEL[:10], 1), ""),
+    "a table of launchers": (GOOD.replace(LAUNCH, "    static void (*const table[])(const float *, const float *, float *, int, int, int, cudaStream_t) = {run<0>, run<1>};\n"
+                             "    table[K & 1](A, B, C, M, N, K, stream);\n").replace('extern "C"', "template <int ODD>\nstatic void run(const float *A, const float *B, float *C, int M, "
+                             "int N, int K, cudaStream_t stream)\n{\n    const int tiles_across = (N + TILE - 1) / TILE, tiles_down = (M + TILE - 1) / TILE;\n    (void)tiles_across, (void)tiles_down;\n" + LAUNCH + "}\n\nextern \"C\"", 1), ""),
+    "odd names": (GOOD + "\nstatic const int a$b = 1'000, größe = a$b; const char *raw = R\"(\" asm( )\";\nint use = größe;\n", ""),
 }
 # These earn more than nothing and less than everything.
 PARTLY = {
@@ -205,12 +354,8 @@ PARTLY = {
     "wrong with k = 0": (GOOD.replace("if (row < M", "if (K > 0 && row < M"), "never written"),
     "atomic operations for loads": (through_function(
         "__device__ float peek(const float *p)\n{\n    return __uint_as_float(__atomic_load_n((const unsigned *)p, __ATOMIC_RELAXED));\n}"),
-        "may be at most"),
-    "memory for registers": (GOOD.replace("    if (row < M", """    __shared__ __align__(16) unsigned tile[32][4];
-    if (threadIdx.x < 32 && K * N > 40)
-        ptx::stmatrix_x4(simt_shared_address(tile[threadIdx.x]), (const unsigned *)B, simt::Site{"", 0});
-    if (row < M""").replace('#include "tiles', '#include <ptx.cuh>\n#include "tiles'), "may be at most"),
-    "wasteful": (GOOD.replace("sum += A", "sum += 0 * ((volatile float *)A)[(size_t)row * K + k] + A"), "must be <="),
+        "must be >="),
+    "wasteful": (GOOD.replace("sum += A", "sum += 0 * ((volatile float *)B)[(size_t)k * N + col] + A"), "must be <="),
     "the rung before": (SOLUTION.read_text().replace("uncoalesced", "coalesced"), "must be <="),
 }
 # name: (text of 2_coalesced.cu, what it earns, words of the reason)
@@ -230,7 +375,7 @@ HONEST = {
     "the untouched handout": (handout.stub(pathlib.Path(STEP) / "2_coalesced.cu"), 0, "never written"),
     "a race": (GOOD.replace("C[(size_t)row * N + col] = sum;", "C[(size_t)row * N + col] = sum; __shared__ int x; x = col;"), 0, "race"),
     "wrong at the edge": (GOOD.replace("row < M && col < N", "row < M && col < N - 1"), 0, "never written"),
-    "a wrong sum": (GOOD.replace("k < K", "k < K - 1"), 0, "an output is wrong: a term is missing"),
+    "a wrong sum": (GOOD.replace("k < K", "k < K - 1"), 0, "products are summed"),
     "not C": (GOOD.replace("float sum", "flaot sum"), 0, "2_coalesced.cu:"),
     "empty": ("", 0, "does not define"),
     "renamed": (GOOD.replace("matmul_coalesced", "my_matmul"), 0, "does not define"),
@@ -248,8 +393,8 @@ def submit(folder, text):
     return folder
 
 
-def grade_by_program(submission, results, form, kernel="", **environment):
-    return subprocess.run([sys.executable, str(ROOT / "common/tools/labs/grade.py"), "01", str(submission), str(results), form, kernel],
+def grade_by_program(submission, results, form, kernel="", step="01", **environment):
+    return subprocess.run([sys.executable, str(ROOT / "common/tools/labs/grade.py"), step, str(submission), str(results), form, kernel],
                           env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                           check=False)
 
@@ -401,6 +546,52 @@ def test_fallback():
     print("  without namespaces, and without a look at symbols", flush=True)
 
 
+# A fuzzed text is made of these, and of EVIL, a word that a reader sees or does not.
+ATOMS = ["EVIL", "EVIL", "a", "R", "u8R", "LR", "u8", "L", "_", "$", "$R", "\\u00e4", "ä", "1", "0x1", "1e", "1'0", "1p", ".5", "'", '"', "''", '""',
+         "'\\''", '"\\""', 'R"(', ')"', 'R"x(', ')x"', 'u8R"(', "(", ")", "//", "/*", "*/", "\\\n", "\n", " ", "+", "-", "<:", ":>", "%:", "#", "??/", "::",
+         "<<<", ">>>", "\\", "e+", "_s", "EVIL$", "xEVIL", "1EVIL"]
+
+
+def words_of(translator, text):
+    """Returns the words that the translator reads, without literals."""
+    with tempfile.NamedTemporaryFile() as tokens:
+        subprocess.run([translator, "", tokens.name], input='# 1 "fuzzed"\n' + text, stdout=subprocess.DEVNULL, text=True, check=True)
+        lines = pathlib.Path(tokens.name).read_text().splitlines()
+    return [line for line in lines if re.match(r"[^\W\d]|[$\\]", line)]
+
+
+def test_readers():
+    """The preprocessor, the translator and the tools' source.py read the same words: in the project's sources (some by seed, with
+    ALL=1 all) and in texts made of what misleads readers."""
+    translator, seed = str(ROOT / "build/simt/simt-translate"), os.environ.get("SEED") or time.strftime("%Y%m%d")
+    workshop.run([str(ROOT / "common/simt/simtcc"), "--runtime"], "the CPU backend")
+    chance = random.Random(seed)
+    files = sorted(path for folder in ("common", "tests", *handout.STEPS.values()) for path in (ROOT / folder).rglob("*")
+                   if path.suffix in (".c", ".h", ".cu", ".cuh", ".cpp"))
+    for path in files if os.environ.get("ALL") else chance.sample(files, 40):
+        done = subprocess.run(["g++", "-std=c++17", "-w", "-fpreprocessed", "-dD", "-E", "-P", "-x", "c++", str(path)], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True, check=False)
+        theirs = [word for word, _, _ in source.tokens_of(path.read_text("utf-8")) if re.fullmatch(source.NAME, word)]
+        ours = words_of(translator, source.without_directives(done.stdout))
+        expect(ours == theirs, f"{path}: readers differ at {next(((a, b) for a, b in zip(ours, theirs) if a != b), len(ours) - len(theirs))}")
+    read, seen = 0, 0
+    for number in range(1000 if os.environ.get("ALL") else 150):
+        text = "".join(chance.choice(ATOMS) for _ in range(chance.randrange(3, 14))) + "\nEVIL\n" * chance.randrange(2)
+        command = ["g++", "-std=c++17", "-E", "-x", "c++", "-"]
+        truth = subprocess.run(command, input="#pragma GCC poison EVIL\n" + text, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+        plain = subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        if plain.returncode != 0 or "missing terminating" in plain.stderr or "stray" in plain.stderr or "unterminated" in plain.stderr:
+            continue
+        evil, read = "poisoned" in truth.stderr, read + 1
+        seen += evil
+        expect(("EVIL" in words_of(translator, plain.stdout)) == evil, f"the translator reads {text!r} otherwise than the compiler (seed {seed})")
+        tokens = {word for word, _, _ in source.tokens_of(text)}
+        # A directive's words are the preprocessor's; a name with a line break in it is two to source.py.
+        if not re.search(r"^\s*(#|%:|\?\?=)|\\\n|^[ /*]*#", text, re.M):
+            expect(("EVIL" in tokens) == evil, f"source.py reads {text!r} otherwise than the compiler (seed {seed})")
+    print(f"  {len(files)} sources, {read} odd texts, of which {seen} hold the word, seed {seed}", flush=True)
+
+
 def test_variants():
     """A variant changes the handout and the grading alike: a knob's claims and cases know its values."""
     step = "02"
@@ -446,6 +637,23 @@ def test_given_kernels():
         finally:
             handout.ROOT = ROOT
     print("  a kernel that is given, points of one kernel", flush=True)
+
+
+def test_own_kernels():
+    """Our own kernels earn all of their points: some by seed, with ALL=1 all."""
+    rows = [(step, row["name"]) for step in handout.STEPS for row in grade.load_lab(step)["kernels"]]
+    seed = os.environ.get("SEED") or time.strftime("%Y%m%d")
+    chosen = rows if os.environ.get("ALL") else random.Random(seed).sample(rows, 6)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        def run(row):
+            with tempfile.TemporaryDirectory() as name:
+                grade_by_program(ROOT, f"{name}/results", "gradescope", row[1], row[0], LAB_SEED=seed, LAB_SECONDS=str(SECONDS))
+                return row, json.loads(pathlib.Path(name, "results").read_text())
+
+        for (step, kernel), results in pool.map(run, chosen):
+            wrong = [f"{test['name']}: {test['output']}" for test in results["tests"] if test.get("status") != "passed"]
+            expect(results["score"] == grade.POINTS and not wrong, f"{step}'s {kernel}: {results['score']} points: {wrong[:3]}")
+    print(f"  {len(chosen)} of {len(rows)} kernels, seed {seed}", flush=True)
 
 
 def test_speed():
@@ -568,6 +776,31 @@ def test_report():
     print("  a class of twelve, one copy", flush=True)
 
 
+def test_hostile():
+    """None of these submissions earns a point, each of the fair ones all of them, and every results file is valid."""
+    with tempfile.TemporaryDirectory() as folder:
+        def run(job):
+            number, (name, (text, words), points) = job
+            place = pathlib.Path(folder) / str(number)
+            submit(place, text)
+            done = grade_by_program(place, place / "results", "gradescope", "coalesced", LAB_SECONDS=str(SECONDS))
+            return name, words, points, done, place / "results"
+
+        chosen = [(name, case, points) for table, points in ((SLY, 0), (FAIR, FULL - OTHER)) for name, case in table.items()
+                  if os.environ.get("ONLY", "") in name]
+        with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS") or os.cpu_count())) as pool:
+            for name, words, points, done, path in pool.map(run, enumerate(chosen)):
+                try:
+                    text = path.read_text()
+                    score = schemas.CHECKS["gradescope"](text)
+                except Exception as problem:
+                    expect(False, f"{name}: no valid file: {problem} {done.stderr}")
+                    continue
+                reasons = " | ".join(test["output"] for test in json.loads(text)["tests"])
+                expect(score == points and words in reasons, f"{name}: {score} of {points} points, for '{reasons[:300]}', not '{words}'")
+                print(f"  {score:>3} {name}: {reasons[:110]}", flush=True)
+
+
 def test_deadline():
     """A grading that runs out of time, or is told to end, must leave results."""
     with tempfile.TemporaryDirectory() as name:
@@ -605,8 +838,8 @@ def test_slurm_cluster():
 
 
 TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "variants": test_variants,
-         "given": test_given_kernels, "speed": test_speed, "fallback": test_fallback,
-         "deadline": test_deadline, "report": test_report, "class": test_class, "slurm": test_slurm_cluster}
+         "given": test_given_kernels, "readers": test_readers, "own": test_own_kernels, "speed": test_speed, "fallback": test_fallback,
+         "hostile": test_hostile, "deadline": test_deadline, "report": test_report, "class": test_class, "slurm": test_slurm_cluster}
 
 if __name__ == "__main__":
     os.environ["BACKEND"] = "cpu"  # no points for speed, on any machine

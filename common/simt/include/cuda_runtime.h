@@ -4,7 +4,7 @@
 #pragma once
 #define __CUDA_RUNTIME_H__ /* programs ask for it, as in driver_types.h */
 
-#if defined(__SANITIZE_THREAD__) && defined(__cplusplus)
+#if defined(SIMT_CHECKED) && defined(__cplusplus)
 #include <stddef.h>
 /* In the checked build, memcpy and its relatives in code compiled with the kernels call functions
  * of the checker, which see what they touch, because the compiler does not announce it. This comes
@@ -15,6 +15,7 @@ void *memmove(void *to, const void *from, size_t bytes) noexcept __asm__("simt_m
 void *memset(void *to, int value, size_t bytes) noexcept __asm__("simt_memset");
 }
 #endif
+#undef SIMT_CHECKED /* no program can ask for it */
 
 #include <cuda_runtime_api.h>
 /* These are for C too, as in nvcc's header: host and device share small functions. */

@@ -114,6 +114,7 @@ void ptx::cluster_store(uint32_t address, const void *value, unsigned bytes, Sit
 {
     const Call call("cluster_store()", site);
     const ClusterPlace to = cluster_place(address, bytes, call);
+    checker->access(value, bytes, plain_read, call.where); /* it need not be a register */
     checker->cluster_store(*to.home, to.place, bytes, call.where);
     memcpy(to.place, value, bytes);
 }

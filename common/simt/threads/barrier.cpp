@@ -191,6 +191,8 @@ static void check_barrier(const struct simt_barrier *barrier, const char *what, 
 
 void simt_barrier_init(struct simt_barrier *barrier, unsigned expected)
 {
+    if (!simt_is_shared(barrier))
+        simt_fail("cuda::barrier: it is not in shared memory, which is all there is");
     *barrier = {initialised, expected, expected, 0};
 }
 

@@ -140,7 +140,7 @@ def faults_in(kernel, part, usual):
 def search(fault, file, text, source):
     """Returns the place in the source of the text that an edit replaces, (begin, end). Only its tokens must match, however they
     are formatted or commented."""
-    pattern = r"\s*".join(map(re.escape, TOKEN.findall(without_comments(text))))
+    pattern = r"\s*".join((re.escape(token[0]) for token in TOKEN.finditer(without_comments(text))))
     found = list(re.finditer(pattern, without_comments(source)))
     if len(found) != 1:
         raise Broken(f"{fault.name}: its text is {len(found)} times in {file}, not once:\n{text}")

@@ -12,11 +12,7 @@
 #include "device/backend.h"
 #include "harness/problem.h"
 
-enum {
-    LAB_MAGIC = 0x1ab5,
-    LAB_WORKSPACE = MAX_TENSORS,
-    LAB_IMAGES = MAX_TENSORS + 1
-};
+enum { LAB_MAGIC = 0x1ab5, LAB_WORKSPACE = MAX_TENSORS, LAB_IMAGES = MAX_TENSORS + 1 };
 
 struct lab_request {
     long long magic;

@@ -64,7 +64,7 @@ def autolab(results):
         stages[test["kind"]][test["name"]] = {"passed": test["status"] == "passed",
                                               "hint": line(test) if test["status"] != "passed" else ""}
     feedback = {"_presentation": "semantic", "stages": kinds, **stages}
-    scores = {"scores": {kind: sum(test["points"] for test in results["tests"] if test["kind"] == kind)
+    scores = {"scores": {kind: round(sum(test["points"] for test in results["tests"] if test["kind"] == kind), 2)
                          for kind in kinds}}
     return "".join(f"{test['name']}: {test['points']}/{test['max']} {line(test)}\n".replace("\n", " ").strip() + "\n"
                    for test in results["tests"]) + json.dumps(feedback) + "\n" + json.dumps(scores) + "\n"

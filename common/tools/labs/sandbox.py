@@ -16,6 +16,7 @@ import resource
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -194,7 +195,8 @@ class Sandbox:
     def run(self, command, kind, limits, see=(), write=None, cwd="/", environment=None, stdin=None, stdout=None):
         """
         Runs the command and returns its Ending. It may read `see`, and write to the folder `write`, both under their own names. A
-        program of the kind `run` sees nothing but itself. Without `stdout`, its output is read.
+        program of the kind `run` sees nothing but itself. Without `stdout`, its output is read. The contents of the file `stdin` are
+        sent when the program asks for them by a byte: until then it has nothing to read.
         """
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", **(environment or {})} if kind != "run" else {}
         code, jail, passed = self.filters[kind], None, ()
@@ -229,9 +231,10 @@ class Sandbox:
                         self.libc.prctl(22, 2, ctypes.byref(program), 0, 0) != 0:  # no new privileges; then the filter
                     raise OSError(ctypes.get_errno(), "no filter")
 
+        ours, theirs = socket.socketpair() if stdin else (None, None)
         try:
             process = subprocess.Popen(command, cwd=None if jail or self.mode != "filter" else cwd, env=environment,
-                                       stdin=stdin or subprocess.DEVNULL, stdout=stdout or subprocess.PIPE,
+                                       stdin=theirs or subprocess.DEVNULL, stdout=stdout or subprocess.PIPE,
                                        stderr=subprocess.DEVNULL if stdout else subprocess.STDOUT, pass_fds=passed,
                                        start_new_session=True, preexec_fn=confine)
         except subprocess.SubprocessError as problem:
@@ -239,12 +242,25 @@ class Sandbox:
         finally:
             for descriptor in passed:
                 os.close(descriptor)
-        return self._wait(process, limits)
+            if theirs:
+                theirs.close()
+        return self._wait(process, limits, stdin, ours)
 
     @staticmethod
-    def _wait(process, limits):
+    def _send(file, asked, deadline):
+        """Sends the file's contents when asked for them. Stops where nobody asks or reads any more."""
+        try:
+            asked.settimeout(max(deadline - time.monotonic(), 0.01))
+            if asked.recv(1):
+                asked.sendfile(file)
+        except OSError:  # out of time included
+            pass
+
+    def _wait(self, process, limits, stdin=None, asked=None):
         output, deadline, late = b"", time.monotonic() + limits.wall, False
         try:
+            if stdin:
+                self._send(stdin, asked, deadline)
             while process.stdout:
                 left = deadline - time.monotonic()
                 if left <= 0 or not select.select([process.stdout], [], [], left)[0]:
@@ -264,6 +280,8 @@ class Sandbox:
             except ProcessLookupError:
                 pass
             status = process.wait()
+            if asked:
+                asked.close()
             if process.stdout:
                 process.stdout.close()
         return Ending(None if late else 128 - status if status < 0 else status, output[:limits.output])

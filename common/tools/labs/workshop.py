@@ -11,7 +11,9 @@ import subprocess
 import tempfile
 import time
 
+import examine
 import handout
+from examine import NotWatched, Refused
 from sandbox import Limits, Unable
 from source import LADDERS
 
@@ -27,64 +29,12 @@ OWN = ("case.h", "deferred_launches.h", "deferred_launches_cpu.cpp", "deferred_l
 C_FLAGS = "-std=c17 -D_GNU_SOURCE -O2 -ffunction-sections -fdata-sections".split()
 LIBRARIES = "-lm -ldl".split()
 
+# deferred_launches_cpu.cpp stands in for these.
+WRAPPED = "simt_run cudaMemsetAsync printf puts putchar".split()
+
 COMPILE_SECONDS, COMPILE_MEGABYTES = 60, 3072
-# A file may have this many bytes of each: a kernel has only the memory that it is given. A kernel has at most 48 KiB of shared
-# variables; there may be several kernels, and templates.
-GLOBAL_VARIABLES, SHARED_VARIABLES = 16 << 10, 512 << 10
-
-# A submission's object file may ask the linker for these: no copies, no symbols, no memory, no streams, no files.
-ALLOWED = set("""
-    threadIdx blockIdx blockDim gridDim warpSize _GLOBAL_OFFSET_TABLE_ __dso_handle __tls_get_addr __stack_chk_fail
-    __gxx_personality_v0 _Unwind_Resume __cxa_guard_acquire __cxa_guard_release __cxa_guard_abort __cxa_atexit
-    __cxa_pure_virtual __cxa_throw_bad_array_new_length __assert_fail _ZdlPv _ZdlPvm
-    memcpy memset memmove simt_memcpy simt_memset simt_memmove simt_dynamic_shared printf puts putchar
-    cudaGetLastError cudaPeekAtLastError cudaGetErrorString cudaGetErrorName cudaFuncSetAttribute
-    cudaFuncSetCacheConfig cudaFuncGetAttributes cudaGetDevice cudaDeviceGetAttribute cudaMemsetAsync
-    cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel
-    cudaOccupancyMaxActiveBlocksPerMultiprocessor cudaOccupancyMaxPotentialBlockSize
-    attention_query_rows matmul_whole_tiles_cost backend_architecture
-""".split())
-# The CPU backend declares these, but they are not allowed: memory from the heap, which no formula for the workspace counts, and
-# names that it uses twice.
-NOT_CUDA = {"simt_device_malloc", "simt_device_free", "format", "shuffle"}
-ALLOWED_HEADERS = ("harness/refusal.h", "harness/tensor_map.h")  # in common/: a launcher may use what they declare
-ALLOWED |= {name + kind for kind in ("", "f") for name in """
-    exp exp2 exp10 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt fabs fmax fmin fmod fma floor ceil round rint
-    nearbyint trunc tanh erf ldexp scalbn sin cos copysign isnan isinf lround lrint""".split()}
-ALLOWED_PREFIXES = ("__tsan_", "__ubsan_handle_", "_ZTVN10__cxxabiv1")
-# nvcc's objects also ask for these.
-ALLOWED_ON_A_GPU = set("""
-    __cudaRegisterFatBinary __cudaRegisterFatBinaryEnd __cudaUnregisterFatBinary __cudaRegisterFunction
-    __cudaRegisterVar __cudaPushCallConfiguration __cudaPopCallConfiguration __cudaInitModule
-    __cudaLaunchKernel __cudaGetKernel atexit""".split())
-
-# The submission's own text begins after these headers, which hold things that it may not use (see examine_text).
-BEGINNING = "the_submission_begins_here"
-PRELUDE = f"#include <cassert>\n#include <cmath>\n#include <cstdio>\nextern int {BEGINNING};\n"
-ATTRIBUTES = set("""
-    aligned packed unused maybe_unused noinline always_inline const pure hot cold may_alias fallthrough nodiscard
-    warn_unused_result flatten nothrow leaf noreturn deprecated unavailable used visibility externally_visible malloc
-    alloc_size nonnull returns_nonnull format likely unlikely noclone
-    access alloc_align format_arg sentinel transparent_union gnu_inline artificial""".split())
-WORDS = re.compile(r"\b(?:(?P<asm>asm|__asm(?:__)?)|(?P<attribute>__attribute(?:__)?))\b|(?P<brackets>(?:\[|<:)\s*(?:\[|<:))|"
-                   r"\b(?P<builtin>__builtin_(?:ia32|apply|return|longjmp|setjmp|eh_|unwind|frame|dwarf|init|va_arg_pack|"
-                   r"nontemporal)\w*|__seg_\w+|__transaction\w*|__tsan_\w+|__ubsan_\w+|thread_local|_Thread_local|__thread)\b|"
-                   r"^[ \t]*(?:\#|%:)[ \t]*pragma(?P<pragma>.*)", re.M)
-WATCHED = re.compile(r"^  __builtin___tsan_(volatile_|unaligned_|vptr_)*(read|write|update)(\d+|_range)? \(", re.M)
-# GCC puts these in place of a call. Nothing watches what they read and write.
-UNWATCHED = re.compile(r"__builtin_(mem|str|stp|b(copy|cmp|zero)|r?index)")
-# These are what simtcc makes of __shared__, and how CUDA's headers name dynamic shared memory.
-SHARED = re.compile(r'__attribute__\(\((?:used, )?aligned\(16\)\)\) static __thread\b|\b__asm__\s*\("simt_dynamic_shared"\)')
-LINE = re.compile(r'^# \d+ "(?:[^"\\]|\\.)*"(?: [1-4])*$', re.M)  # where the text below comes from
-# Strings hide nothing and must not seem to. Pragmas, names and numbers are here for their prefixes and quotes.
-LITERAL = re.compile(r"""(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?\)(?P=end)"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|"""
-                     r"""(?P<kept>^[ \t]*(?:\#|%:)[^\n]*|\.?\d(?:[eEpP][+-]|'?[\w.])*|[A-Za-z_]\w*)""", re.S | re.M)
-PRAGMAS = re.compile(r"\s*(unroll\b.*|once|nv_\w+.*|(end)?region.*|GCC\s+(unroll|ivdep|diagnostic|system_header)\b.*|"
-                     r"GCC\s+visibility\s+(push\s*\(\s*default\s*\)|pop))\s*$")
-
-
-class Refused(Exception):
-    """The submission does what a kernel has no business doing."""
+# A submission's own object files take some 60 MB. Files that are being made are younger than CACHE_GRACE.
+CACHE_MEGABYTES, CACHE_SECONDS, CACHE_GRACE = 2048, 7 * 86400, 600
 
 
 class NotBuilt(Exception):
@@ -128,6 +78,7 @@ class Workshop:
                 self.base = finished
                 self._remove_old()
         self.cache = self.base / "cache"
+        self._prune_cache()
 
     def _remove_old(self):
         """Removes older copies of the project. A grading may still be using one that is younger than a day."""
@@ -135,6 +86,24 @@ class Workshop:
             if re.fullmatch(r"[0-9a-f]{16}(\.new)?|grading-.*", path.name) and path != self.base and \
                     time.time() - path.stat().st_mtime > 86400:
                 shutil.rmtree(path, ignore_errors=True)
+
+    def _prune_cache(self):
+        """
+        Removes object files that were not used for CACHE_SECONDS, and the oldest while there are more than CACHE_MEGABYTES. A
+        grading has links of its own to those that it uses. Where another one prunes, this one need not.
+        """
+        with open(self.top / "prune", "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            left, now = CACHE_MEGABYTES << 20, time.time()
+            kept = [path for path in self.cache.iterdir() if path.suffix in (".o", ".refused")]
+            for path in sorted(kept, key=lambda path: path.stat().st_mtime, reverse=True):
+                status = path.stat()
+                left -= status.st_size
+                if now - status.st_mtime > (CACHE_SECONDS if left > 0 else CACHE_GRACE):
+                    path.unlink()
 
     def _make(self):
         run([str(ROOT / "common/simt/simtcc"), "--runtime"], "the CPU backend")
@@ -151,7 +120,6 @@ class Workshop:
         for name in ("libsimt.a", "simt-translate"):
             shutil.copy2(ROOT / "build/simt" / name, self.base / "build/simt")
         (self.base / "labs").mkdir()
-        (self.base / "labs/prelude.h").write_text(PRELUDE)
         self._compile_own()
         for path in (self.base, *self.base.rglob("*")):  # whatever the umask, another user's compilers read this
             if path.name != "cache":
@@ -174,16 +142,6 @@ class Workshop:
         names = {line.split()[0] for path in harness for line in nm("-g", "--defined-only", path)
                  if len(line.split()) > 2 and line.split()[1] in "TDBR"}
         (self.base / "labs/protected").write_text("\n".join(sorted(names | {"main"})))
-        # A kernel may use what the CPU backend's headers declare. The rest is for its own files.
-        declared = set(re.findall(r"\b(\w+)\s*\(", "".join(
-            path.read_text() for path in (self.base / "common/simt/include").rglob("*") if path.is_file()))) - NOT_CUDA
-        helpers = set(re.findall(r"\b(\w+)\s*\(", "".join(
-            (self.base / "common" / name).read_text() for name in ALLOWED_HEADERS)))
-        backend = sorted(name for name in names if name.startswith(("simt_", "_ZN4simt", "_ZN3ptx")))
-        plain = run(["c++filt", *backend], "c++filt").splitlines()
-        (self.base / "labs/allowed").write_text("\n".join(
-            [name for name, text in zip(backend, plain) if re.split(r"[(\[]", text)[0].split("::")[-1] in declared] +
-            sorted(names & helpers)))
 
     def _make_judge(self):
         """Compiles the judge from the project itself: a row's plan may lie in a file that students hand in."""
@@ -246,8 +204,7 @@ class Workshop:
         there = set().union(*(defined(path) for path in objects))
         missing = [f"-Wl,--defsym,{name}=0" for name in sorted(self.wanted(step) - there)]
         done = subprocess.run(
-            ["g++", "-static", "-no-pie", "-pthread", "-w", "-Wl,--gc-sections", "-Wl,--wrap=simt_run",
-             "-Wl,--wrap=cudaMemsetAsync", str(self.object(step)), str(self.object("runner")),
+            ["g++", "-static", "-no-pie", "-pthread", "-w", "-Wl,--gc-sections", *(f"-Wl,--wrap={name}" for name in WRAPPED), str(self.object(step)), str(self.object("runner")),
              str(self.object("deferred_launches_cpu")), *map(str, objects), *missing, str(self.base / "labs/libcommon.a"),
              self.runtime, *LIBRARIES, "-o", str(output)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
@@ -267,28 +224,19 @@ class Workshop:
             if path.suffix in (".cuh", ".h") or path == source / step / name:
                 digest.update(f"\n{path.relative_to(source)} {path.stat().st_size}\n".encode() + path.read_bytes())
         kept = self.cache / f"{digest.hexdigest()}.o"
-        complaint = kept.with_suffix(".refused")
+        complaint, taken = kept.with_suffix(".refused"), folder / kept.name
         if complaint.exists():
             raise Refused(complaint.read_text())
-        if kept.exists():
-            return kept
-        out = pathlib.Path(tempfile.mkdtemp(dir=folder))
-        box.own(out)
-        ending = box.run([str(self.base / "common/simt/simtcc"), "--check", "-Xcompiler", f"-fno-ivopts,-fdump-tree-optimized={out / 'calls'}", "-w",
-                          "-Xcompiler", "-fno-diagnostics-show-caret,-fmax-errors=5", "--text", str(out / "text"), "-include",
-                          str(self.base / "labs/prelude.h"), f"-I{self.base / 'common'}", f"-I{source}",
-                          "-c", str(source / step / name), "-o", str(out / "object.o")],
-                         "build", Limits(COMPILE_SECONDS, wall, COMPILE_MEGABYTES), see=[self.base, source], write=out,
-                         cwd=str(source), environment={"TMPDIR": str(out)})
-        if ending.timed_out:
-            raise NotBuilt(f"{name}: the compiler ran out of time")
-        if ending.status != 0:
-            raise NotBuilt(f"{name} does not compile: {self.complaints(ending.output, source / step)}")
+        if taken.exists() or take(kept, taken):
+            return taken
         try:
-            self.examine_text(name, read_regular(out / "text").decode(errors="replace"), (self.base, source))
-            self.examine_calls(name, read_regular(out / "calls").decode(errors="replace"))
-            if check_symbols:
-                self.examine(out / "object.o", ALLOWED, step)
+            try:
+                out = self._compile(box, folder, step, name, wall, check_symbols)
+            except NotWatched as refusal:  # what is handed over by value is watched where the function is in its caller's place
+                try:
+                    out = self._compile(box, folder, step, name, wall, check_symbols, flat=True)
+                except NotBuilt:
+                    raise refusal from None
         except Refused as refusal:
             complaint.write_text(str(refusal))
             raise
@@ -297,22 +245,43 @@ class Workshop:
         if not defined(made):
             made.unlink()
             raise NotBuilt(f"{name} does not define {' or '.join(sorted(self.wanted(step))[:12])}")
+        os.link(made, taken)
         made.rename(kept)
-        return kept
+        return taken
+
+    def _compile(self, box, folder, step, name, wall, check_symbols, flat=False):
+        """Compiles and examines a file. Returns a folder that holds object.o."""
+        source, out = folder / "source", pathlib.Path(tempfile.mkdtemp(dir=folder))
+        box.own(out)
+        ending = box.run([str(self.base / "common/simt/simtcc"), "--check", *["--flat"] * flat, "-w",
+                          "-Xcompiler", f"-fdump-tree-optimized-raw-uid={out / 'calls'}",
+                          "-Xcompiler", "-fno-diagnostics-show-caret,-fmax-errors=5,-fno-gnu-unique", "--text", str(out / "text"),
+                          f"-I{self.base / 'common'}", f"-I{source}",
+                          "-c", str(source / step / name), "-o", str(out / "object.o")],
+                         "build", Limits(COMPILE_SECONDS, wall, COMPILE_MEGABYTES), see=[self.base, source], write=out,
+                         cwd=str(source), environment={"TMPDIR": str(out), "SOURCE_DATE_EPOCH": "0"})
+        if ending.timed_out:
+            raise NotBuilt(f"{name}: the compiler ran out of time")
+        if ending.status != 0:
+            raise NotBuilt(f"{name} does not compile: {self.complaints(ending.output, source / step)}")
+        text = {kind: read_regular(out / kind).decode(errors="replace") for kind in ("text.tokens", "text.headers", "text.s")}
+        examine.examine_tokens(name, examine.own_tokens(name, text["text.tokens"], text["text.headers"], (self.base, source), source / step))
+        if check_symbols:
+            asked, others = self.examine_object(out / "object.o", step)
+            assembly = examine.examine_assembly(name, text["text.s"], asked, others)
+            examine.examine_calls(name, read_regular(out / "calls").decode(errors="replace"), assembly)
+        return out
 
     def isolate(self, source, target, step):
         """
         Leaves visible only what the step's table and its other files name. Whatever else the file defines is its own, and
-        replaces nothing in the harness or in another file.
+        replaces nothing in the harness or in another file. On the CPU its static initialisers wait for runner.c.
         """
+        early = re.findall(r"\] (\.(?:init_array|ctors)[\w.]*)", run(["readelf", "-SW", str(source)], "readelf"))
+        later = [] if target.suffix == ".o" else [word for section in early for word in ("--rename-section", f"{section}=lab_initialisers")]
         keep = sorted(self.wanted(step) | self.declared(step))
         run(["ld", "-r", "--force-group-allocation", str(source), "-o", str(target)], "ld")
-        run(["objcopy", *(f"--keep-global-symbol={name}" for name in keep), str(target)], "objcopy")
-
-    @functools.lru_cache(None)
-    def backend(self):
-        """Returns what a submission may use of the CPU backend and of common/."""
-        return set((self.base / "labs/allowed").read_text().split())
+        run(["objcopy", *later, *(f"--keep-global-symbol={name}" for name in keep), str(target)], "objcopy")
 
     @functools.lru_cache(None)
     def declared(self, step):
@@ -333,58 +302,9 @@ class Workshop:
     # ------------------------------------------------------------------------------------------------------------------
     # What is refused
 
-    @staticmethod
-    def examine_text(name, text, folders):
-        """
-        Refuses what blinds the checked build or escapes from C. `text` is what the compiler proper read, so no macro, pasted
-        token or comment hides anything: attributes, intrinsics and assembly are in plain sight.
-        """
-        text = text.rpartition('\n# 1 "simt-translate"\n')[0]
-        roots = (*(f"{folder}/" for folder in folders), "/usr/include/", "/usr/lib/", "/usr/local/include/", "<")
-        for path in set(re.findall(r'^# \d+ "((?:[^"\\]|\\.)*)"', text, re.M)):
-            if not (os.path.normpath(path) + "/").startswith(roots):
-                raise Refused(f"{name} includes {path[:100]}, which is no part of the project")
-            if path.endswith((".c", ".cu", ".cpp")) and not os.path.normpath(path).endswith("/" + name):
-                raise Refused(f"{name} includes {os.path.basename(path)[:100]}, which is compiled by itself; what files share goes into a header")
-        own = SHARED.sub(" ", LINE.sub("", text.partition(BEGINNING)[2]))
-        own = LITERAL.sub(lambda found: found["kept"] or '""', own)
-        for found in WORDS.finditer(own):
-            if found["asm"]:
-                raise Refused(f"{name} uses inline assembly, which a submission may not")
-            if found["builtin"]:
-                raise Refused(f"{name} uses {found['builtin'][:60]}, which CUDA does not have")
-            if found["pragma"] is not None and not PRAGMAS.match(found["pragma"]):
-                raise Refused(f"{name} uses #pragma{found['pragma'][:40]}, which a submission may not")
-            if found["attribute"] or found["brackets"]:
-                for attribute in attribute_names(own, found.end(), bool(found["attribute"])):
-                    if attribute.strip("_") not in ATTRIBUTES:
-                        raise Refused(f"{name} uses the attribute {attribute[:40]}, which a submission may not")
-
-    @staticmethod
-    def examine_calls(name, dump):
-        """
-        Refuses what reads or writes global memory where nothing watches it: functions that are compiled without watching,
-        assembly, structs that a pointer's target passes by value, and copies that GCC expands. `dump` is the program as GCC
-        compiles it.
-        """
-        for function in ("\n" + dump).split("\n;; Function ")[1:]:
-            head, _, body = function.partition("\n  <bb ")
-            own = set(re.findall(r"([\w.$#]+)(?:\[[^\]]*\])*[;,)]", re.sub(r"^  static .*$", "", head, flags=re.M))) | {"<retval>"}
-            sides = [side for line in re.findall(r"^  (.* = .*);", body, re.M) for side in line.split(" = ")]
-            if "__asm__" in body or not LAUNCH.match(head) and not WATCHED.search(body) and any(behind_pointer(side, own) for side in sides):
-                raise Refused(f"{name}: {function.split()[0][:60]}() is compiled so that the checked build cannot watch it")
-            for result, callee, arguments in CALL.findall(body):
-                if LAUNCH.match(head) and re.fullmatch(r"_\d+", callee):
-                    continue  # a kernel gets its parameters
-                if UNWATCHED.match(callee) or any(behind_pointer(value, own) for value in [result, *arguments.split(", ")]):
-                    raise Refused(f"{name}: {function.split()[0][:60]}() hands memory to {callee[:60]}() where the checked build cannot "
-                                  "watch it: copy it to a variable first, or pass a pointer")
-
-    def examine(self, output, allowed, step):
-        """
-        Refuses an object that asks for more than it may, or that replaces part of the harness. Tables that are computed before
-        main() are welcome: the process has no input by then, and the list of symbols holds there, too.
-        """
+    def examine_object(self, output, step):
+        """Refuses an object that replaces part of the harness, or has more variables than it may. Returns what it asks for: of
+        the harness and libraries, and of the step's other files."""
         strong, asked = set(), set()
         for line in nm(str(output)):
             name, kind = line.split()[:2]
@@ -394,15 +314,13 @@ class Workshop:
         # These are named objects: the checked build has .data of its own. Here shared memory is thread-local.
         found = re.findall(r"^ *\d+: [0-9a-f]+ +(\w+) (OBJECT|TLS) +\w+ +\w+ +(?!UND|ABS)\w+ ",
                            run(["readelf", "-sW", str(output)], "readelf"), re.M)
-        for kind, words, most in (("OBJECT", "global", GLOBAL_VARIABLES), ("TLS", "shared", SHARED_VARIABLES)):
-            refuse_variables(sum(int(size, 0) for size, what in found if what == kind), words, most)
+        for kind, words, most in (("OBJECT", "global", examine.GLOBAL_VARIABLES), ("TLS", "shared", examine.SHARED_VARIABLES)):
+            examine.examine_variables(sum(int(size, 0) for size, what in found if what == kind), words, most)
         taken = (strong & self.protected()) - self.wanted(step)
         if taken:
             raise Refused(f"defines {', '.join(sorted(taken)[:5])}, which belongs to the harness")
-        foreign = {name for name in asked - allowed - self.wanted(step) - self.declared(step) - self.backend()
-                   if not name.startswith(ALLOWED_PREFIXES)}
-        if foreign:
-            raise Refused(f"uses {', '.join(sorted(foreign)[:5])}, which a kernel may not use")
+        others = self.wanted(step) | self.declared(step)
+        return sorted(asked - others), asked & others
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -431,8 +349,10 @@ class Workshop:
                                  environment={"TMPDIR": str(out)})
                 if ending.status != 0:
                     raise NotBuilt(f"{name} does not compile for the GPU: {self.complaints(ending.output, folder / 'source' / step)}")
-                self.examine(out / "object.o", ALLOWED | ALLOWED_ON_A_GPU, step)
-                refuse_variables(sum(map(int, re.findall(rb"(\d+) bytes gmem", ending.output))), "global", GLOBAL_VARIABLES)
+                asked, _ = self.examine_object(out / "object.o", step)
+                examine.examine_asked(name, asked, examine.ON_A_GPU)
+                examine.examine_variables(sum(map(int, re.findall(rb"(\d+) bytes gmem", ending.output))), "global",
+                                          examine.GLOBAL_VARIABLES)
             made = folder / f"{pathlib.Path(name).name}.{output.name}.o"
             self.isolate(out / "object.o", made, step)
             objects.append(made)
@@ -450,44 +370,6 @@ class Workshop:
         output.chmod(0o755)
 
 
-def refuse_variables(size, kind, most):
-    if size > most:
-        raise Refused(f"{size} bytes of {kind} variables; a kernel's memory is what it is given")
-
-
-def attribute_names(source, begin, parenthesised):
-    """Returns the attributes' names in `((aligned(16), unused)) int x` or `gnu::unused, nodiscard]] int x` behind `begin`."""
-    while source[begin:begin + 1].isspace():
-        begin += 1
-    depth, end = 0, begin
-    while end < len(source):
-        depth += (source[end] in "([{") - (source[end] in ")]}")
-        if depth < (1 if parenthesised else 0):
-            break
-        end += 1
-    if parenthesised and end == begin:
-        return [source[begin:begin + 40]]
-    text = source[begin:end].lstrip("( \n\t") if parenthesised else source[begin:end]
-    while re.search(r"\([^()]*\)", text):
-        text = re.sub(r"\([^()]*\)", "", text)
-    text = re.sub(r"^\s*using\s+\w+\s*:", "", text)
-    return [name.split("::")[-1].strip() for name in re.split(r"[,()]", text) if name.strip()]
-
-
-# In GCC's dump these are simtcc's call of a kernel, and result = name (arguments);
-LAUNCH = re.compile(r"simt::Invocation<std::integer_sequence<long unsigned int[^\n<>]*>, void \(\*\)\([^\n]*>::invoke "
-                    r"\(_ZN4simt10InvocationISt16integer_sequenceImJ(?:Lm\d+E)*EEPFv\w+, ")
-CALL = re.compile(r"^  (?:([^=\n]+) = )?([\w:~$.]+(?:<[^\n]*>)?|OBJ_TYPE_REF\([^\n]*\)) \(([^\n]*)\);(?: \[[^\n]*\])?$", re.M)
-
-
-def behind_pointer(value, own):
-    """Returns whether an operand of GCC's dump is what a pointer points to, other than one of the function's `own` variables."""
-    if value.startswith(("*", "MEM")) or ("->" in value and not value.startswith("&")):
-        target = re.search(r"\)&([\w.$#]+|<retval>)", value)
-        return not target or target[1] not in own
-    return False
-
-
 def read_regular(path, most=64 << 20, folder=None):
     """Reads a file that another user made: no link, no pipe, not too long. The path begins at the descriptor `folder`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -502,6 +384,16 @@ def given_files(step):
     files = handout.lab_of(step)["files"]
     return [name for name in files_of_ladders(handout.ROOT / step)
             if name.endswith((".cu", ".cuh", ".h", ".c")) and name not in files and name != "main.c"]
+
+
+def take(kept, taken):
+    """Links a file of the cache, whose time then says when it was used last. Returns False where there is none."""
+    try:
+        os.link(kept, taken)
+    except FileNotFoundError:
+        return False
+    os.utime(taken)
+    return True
 
 
 def files_of_ladders(folder):

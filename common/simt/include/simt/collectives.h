@@ -77,7 +77,7 @@ SIMT_REDUCE(unsigned, __reduce_and_sync, simt_and)
 SIMT_REDUCE(unsigned, __reduce_or_sync, simt_or)
 SIMT_REDUCE(unsigned, __reduce_xor_sync, simt_xor)
 template <class T> SIMT_INLINE(unsigned, __match_any_sync, (unsigned mask, T value, SIMT_CALL_SITE), simt_match(mask, simt::to_word(value), nullptr, site))
-template <class T> SIMT_INLINE(unsigned, __match_all_sync, (unsigned mask, T value, int *all_agree, SIMT_CALL_SITE), simt_match(mask, simt::to_word(value), all_agree, site))
+template <class T> unsigned __match_all_sync(unsigned mask, T value, int *all_agree, SIMT_CALL_SITE) { int all; const unsigned same = simt_match(mask, simt::to_word(value), &all, site); *all_agree = all; return same; }
 SIMT_INLINE(void, __syncwarp, (unsigned mask = 0xffffffffu, SIMT_CALL_SITE), simt_syncwarp(mask, site))
 SIMT_INLINE(unsigned, __activemask, (SIMT_CALL_SITE), simt_activemask(site))
 /* clang-format on */

@@ -83,7 +83,8 @@ struct Argument {
     Stored<T> value;
 };
 
-/* Runs in every CUDA thread: calls the function with copies of the launch's arguments. */
+/* Runs in every CUDA thread: calls the function with copies of the launch's arguments. They are
+ * copied as constants, so that no constructor of theirs from something else is better. */
 template <class Positions, class Function, class... Parameters>
 struct Invocation;
 
@@ -97,18 +98,18 @@ struct Invocation<std::index_sequence<Positions...>, Function, Parameters...>
     {
         Invocation &call = *static_cast<Invocation *>(self);
         call.function(static_cast<Passed<Parameters>>(
-            Stored<Parameters>(call.Argument<Positions, Parameters>::value))...);
+            Stored<Parameters>(std::as_const(call.Argument<Positions, Parameters>::value)))...);
     }
 };
 
 /* Runs a launch that lacks only the kernel and its arguments. */
 template <class Function, class... Parameters>
-cudaError_t run(const simt_launch &how, const void *entry, Function function,
+cudaError_t run(const simt_launch &configured, const void *entry, Function function,
                 const Parameters &...arguments)
 {
+    simt_launch launch = configured;
     using Call = Invocation<std::index_sequence_for<Parameters...>, Function, Parameters...>;
     Call call = {{arguments}..., function};
-    simt_launch launch = how;
     launch.entry = entry;
     launch.invoke = call.invoke;
     launch.arguments = &call;
