@@ -48,7 +48,7 @@ check-bodies: packages-python $(STEPS:%=build/check/%) ## check: Give rungs wron
 	@$(PYTHON) tests/tools/test_bodies.py --sample $(BODIES) $(SEED:%=--seed %) $(KERNEL)
 
 .PHONY: check-puzzles
-check-puzzles: packages-python build/simt/libsimt.a ## check: Check that puzzles accept right answers, and say what is wrong with others; and the hints
+check-puzzles: packages-python build/simt/libsimt.a ## check: Check puzzles and hints: right answers pass, others are told why
 	@$(PYTHON) tests/tools/test_puzzles.py
 
 # The faults are compiled against the sound objects of the step's tests, in both builds. SAMPLE=0 takes all faults. Each

@@ -22,6 +22,6 @@ test-labs: packages-cpu packages-python ## check: Grade solutions, stubs, mistak
 	@$(PYTHON) tests/tools/test_labs.py
 
 .PHONY: class-report
-class-report: packages-python ## teach: A class's scores, mistakes and likenesses: make class-report GRADED=dir SUBMISSIONS=dir OUT=class
+class-report: packages-python ## teach: Report on a class: make class-report GRADED=dir OUT=class [SUBMISSIONS=dir]
 	@[ -n $(call quoted,GRADED) ] && [ -n $(call quoted,OUT) ] || { echo 'usage: make class-report GRADED=dir OUT=class [SUBMISSIONS=dir]' >&2; exit 2; }
 	@$(PYTHON) common/tools/labs/class_report.py $(call quoted,GRADED) $(call quoted,OUT) $(if $(SUBMISSIONS),$(call quoted,SUBMISSIONS))

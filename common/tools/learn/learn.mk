@@ -8,7 +8,7 @@ ifneq ($(if $(filter learn,$(MAKECMDGOALS)),$(or $(filter all,$(STEP)),$(word 2,
 endif
 
 .PHONY: learn learn-status
-learn: packages-check packages-python ## learn: Write the kernels yourself, checked at each save (STEP=, LADDER=, KERNEL=, BROKEN=1)
+learn: packages-check packages-python ## learn: Write kernels, checked at each save (STEP=, LADDER=, KERNEL=, BROKEN=1)
 	@$(PYTHON) common/tools/learn/learn.py $(STEP:%=--step %) $(LADDER:%=--ladder %) $(KERNEL:%=--kernel %) $(if $(filter-out 0,$(BROKEN)),--broken)
 
 learn-status: packages-python ## learn: Say what you have written and repaired so far
