@@ -6,8 +6,8 @@
 A handout contains no line of a solution and no answer. It compiles without a warning for the CPU and, where nvcc is installed,
 for the GPU. In the untouched folder every test of the step that lab.json does not call "given" fails, including those of counters
 where there are any. It fails by a check: no crash, no time-out, none missing. `make run`, `make test` and `make sanitize` say so,
-and `make learn` names the first stub. With the solutions put in, every test passes, and `make learn` goes on to the second
-kernel. The grader gives no point for the untouched folder and all points for the solutions, and the handout's own grader gives a
+and `make learn` names the first stub. With the solutions put in, puzzles' too, every test passes, and `make learn` goes on from
+the first puzzle or kernel. The grader gives no point for the untouched folder and all points for the solutions, and the handout's own grader gives a
 kernel all of its points.
 """
 import concurrent.futures
@@ -49,7 +49,7 @@ def check_no_solution(steps, folder):
     pairs = {path: set(zip(lines, lines[1:])) for path, lines in everything.items()}
     found = []
     for step in handout.STEPS.values():
-        for source in (pathlib.Path(step) / name for name in handout.lab_of(step)["files"]):
+        for source in (pathlib.Path(step) / name for lab in [handout.lab_of(step)] for name in [*lab["files"], *lab["puzzles"]]):
             text = (handout.ROOT / source).read_text()
             regions = handout.regions(source)
             given = set(code_lines(handout.stub(source)))
@@ -177,7 +177,7 @@ def put_solutions(step, folder):
     """Copies the solutions, and the project's objects of them: the same flags would give the same objects."""
     name = handout.STEPS[step]
     files = handout.lab_of(name)["files"]
-    for file in files:
+    for file in [*files, *handout.lab_of(name)["puzzles"]]:
         shutil.copyfile(handout.ROOT / name / file, folder / name / file)
     objects = [f"build/cpu/obj/{name}/{file}.o" for file in files if file.endswith(".cu")]
     output, status = make(handout.ROOT, "BACKEND=cpu", *objects)
@@ -195,9 +195,11 @@ def check_solution(step, folder):
         output, status = make(folder, "BACKEND=cpu", f"{target}-{step}")
         if status != 0:
             problems.append(f"make {target}-{step} with the solutions: {output[-1500:]}")
-    output, status = make(folder, f"STEP={step}", "learn")
-    if status != 0 or "RIGHT in all" not in output or ", rung 2 of " not in output:
-        problems.append(f"make learn with the solutions: status {status}: {output[-1500:]}")
+    lab = handout.lab_of(handout.STEPS[step])
+    for chosen, says in ((f"STEP={step}", r"RIGHT (?s:.*)(, rung 2|Puzzle 2|, rung 1) of "), (f"KERNEL={lab['kernels'][0]['name']}", "RIGHT in all")):
+        output, status = make(folder, chosen, "learn")
+        if status != 0 or not re.search(says, output):
+            problems.append(f"make learn {chosen} with the solutions: status {status}: {output[-1500:]}")
     # The handout's grader is this one, so one kernel shows that it works there. What it keeps is deleted with the folder.
     kernel = handout.lab_of(handout.STEPS[step])["kernels"][-1]["name"]
     output, status = make(folder, f"STEP={step}", f"KERNEL={kernel}", "grade-local", TMPDIR=str(folder.parent))
