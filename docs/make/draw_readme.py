@@ -1,30 +1,37 @@
-"""The README: the whole ladder on one chart, and a screen of `make run-02`."""
+"""The README: the ladders on one chart. For docs/hardware.md: a screen of `make run-02`."""
 import csv
 import math
 import subprocess
 
+import facts
 import svg
 import views
 
 
 def ladder():
-    """({(step, shape): {"rung" or "peer": [(name, ms)]}}, device) of docs/results/ladder.csv, the cold measurements."""
+    """({step: {"rung" or "peer": [(name, ms)]}}, device) of docs/results/ladder.csv, cold, at the shape of the step's first rung."""
     steps = {}
     with open(views.ROOT / "docs/results/ladder.csv", encoding="utf-8") as text:
         lines = list(text)
     device = lines[0].split("device: ")[1].split(",")[0]
-    for row in csv.reader(line for line in lines if not line.startswith(("#", "step,"))):
-        step, shape, protocol, kernel, role, _, _, ms = row[:8]
-        if protocol == "cold" and role in ("rung", "peer"):
-            steps.setdefault((step, shape), {"rung": [], "peer": []})[role].append((kernel, float(ms)))
+    first = {step["step"]: step["kernels"][0]["name"] for step in facts.steps()}
+    rows = [row for row in csv.reader(line for line in lines if not line.startswith(("#", "step,"))) if row[2] == "cold"]
+    shapes = {row[0]: row[1] for row in rows if row[3] == first[row[0]]}
+    for step, shape, _, kernel, role, _, _, ms, *_ in rows:
+        if role in ("rung", "peer") and shape == shapes[step]:
+            steps.setdefault(step, {"rung": [], "peer": []})[role].append((kernel, float(ms)))
     return steps, device
 
 
 def picture_ladder():
+    """The core ladder of each step in full colour, what goes further with many queries paler. Decode is for another shape."""
     steps, device = ladder()
+    of = {name: kernel["ladder"] for name, kernel in facts.kernels().items()}
+    for some in steps.values():
+        some["rung"] = [(name, ms) for name, ms in some["rung"] if of[name] != "decode"]
     count = sum(len(some["rung"]) for some in steps.values())
-    picture = svg.Picture(f"The ladder: how fast is each of {count} kernels, compared with the first of its step?",
-                          "Speed over that of the step's first rung, on a logarithmic axis.")
+    picture = svg.Picture("How fast is each kernel, compared with the first of its step?",
+                          "Speed over that of the step's first kernel, on a logarithmic axis.")
     top, height, x = 60, 250, 60
     most = max(some["rung"][0][1] / ms for some in steps.values() for _, ms in some["rung"] + some["peer"])
     scale = height / math.log10(most)
@@ -34,30 +41,29 @@ def picture_ladder():
             picture.lines("g", [(x - 4, y, 820, y)])
             picture.text(x - 8, y + 4, f"{times} ×", "m s", "end")
     width = (760 - 6 * 14) / count
-    for number, ((step, shape), some) in enumerate(steps.items()):
+    for number, (step, some) in enumerate(steps.items()):
         begin, first = x, some["rung"][0][1]
-        cells = []
-        for _, ms in some["rung"]:
+        cells = {True: [], False: []}
+        for name, ms in some["rung"]:
             tall = max(math.log10(first / ms) * scale, 1.5)
-            cells.append((round(x, 1), round(top + height - tall, 1), round(width - 1.5, 1), round(tall, 1)))
+            cells[of[name] == "core"].append((round(x, 1), round(top + height - tall, 1), round(width - 1.5, 1), round(tall, 1)))
             x += width
-        picture.cells(f"c{number}", cells)
+        picture.cells(f"c{number}", cells[True])
+        picture.cells(f"c{number}", cells[False], 0.45)
         for kernel, ms in some["peer"]:
             y = round(top + height - math.log10(first / ms) * scale, 1)
             picture.lines("w", [(begin, y, x - 1.5, y)])
             picture.text(begin, y - 5, kernel, "t s")
         picture.text((begin + x) / 2, top + height + 18, step.split("_")[0], "t b", "middle")
-        picture.text((begin + x) / 2, top + height + 34, f"{first / min(ms for _, ms in some['rung']):.0f} ×", "m",
-                     "middle")
+        ends = [f"{first / min(ms for name, ms in some['rung'] if of[name] in which):.0f} ×"
+                for which in (("core",), set(of.values()))]
+        picture.text((begin + x) / 2, top + height + 34, ends[0] if ends[0] == ends[1] else f"{ends[0]}, {ends[1]}", "m", "middle")
         x += 14
-    picture.text(16, top + height + 58,
-                 f"Speed over the first rung of the step, logarithmic, on one {device} (docs/results/ladder.csv).", "m")
-    picture.text(16, top + height + 74,
-                 "Thick lines: NVIDIA's libraries, measured beside them. Steps 01 and 02: 4096³; 03: 16384 x 4096;",
-                 "m")
-    picture.text(16, top + height + 90,
-                 "04 and 05: batch 4, 32 heads, N = 4096, d = 64; 06: N = 16384, d = 128, causal, in half precision.",
-                 "m")
+    for line, words in enumerate((
+            f"On one {device}, logarithmic (docs/results/ladder.csv, make bench-ladder). Full colour: the core ladder; pale: limit and",
+            "hopper. Below, the best of the core and of all. Thick lines: NVIDIA's libraries, where measured beside them. Steps 01",
+            "and 02: 4096³; 03: 16384 × 4096; 04 and 05: batch 4, 32 heads, N = 4096, d = 64; 06: N = 16384, d = 128, causal, half.")):
+        picture.text(16, top + height + 58 + 16 * line, words, "m")
     return picture
 
 
