@@ -628,7 +628,7 @@ def test_given_kernels():
             lab_json.write_text(json.dumps(lab | {"leave_out": ["coalesced"]}))
             stubs = pathlib.Path(name) / "stubs"
             handout.workspace(STEP, stubs)
-            expect([path.name for path in stubs.iterdir()] == ["1_uncoalesced.cu"], f"stubs beside a given kernel: {list(stubs.iterdir())}")
+            expect([path.name for path in stubs.glob("*.cu")] == ["1_uncoalesced.cu"], f"stubs beside a given kernel: {list(stubs.iterdir())}")
             expect([row["name"] for row in handout.lab_of(STEP)["kernels"]] == ["uncoalesced"], "a given kernel is graded")
             expect(workshop.given_files(STEP) == ["01_step.c", "01_step.h", "2_coalesced.cu"], f"given: {workshop.given_files(STEP)}")
             lab_json.write_text(json.dumps(lab | {"points": {"coalesced": 30}}))
