@@ -269,6 +269,10 @@ $(foreach step,$(STEPS),$(eval $(call run_rules,$(step))))
 run-%: FORCE
 	@echo 'There is no step $*; there are: $(STEP_NUMBERS)' >&2; exit 2
 
+# Names are data: the recipes of $(1) find the variables $(2) in their environment as they are, STEP as ARG_STEP. Neither make
+# nor a shell expands them, whatever is in them.
+as_data = $(foreach each,$(2),$(eval $(1): export ARG_$(each) := $$(value $(each))))
+
 include common/simt/runtime.mk tests/tests.mk
 include $(sort $(wildcard tests/checks.mk tests/*/*/*.mk common/tools/*.mk common/tools/*/[a-z]*.mk docs/make/*.mk))
 

@@ -5,7 +5,8 @@ given = $(if $(filter command,$(firstword $(origin $(1)))),$(value $(1)))
 NEW_NAME := $(call given,NAME)
 NEW_AFTER := $(call given,AFTER)
 NEW_LADDER := $(or $(value LADDER),core)
+$(call as_data,new-kernel,STEP NEW_LADDER NEW_NAME NEW_AFTER)
 
 .PHONY: new-kernel
 new-kernel: packages-check packages-python ## maintain: Begin a kernel (STEP=03 NAME=x AFTER=y LADDER=limit): all that a rung owes
-	@CLANG_FORMAT='$(CLANG_FORMAT)' $(PYTHON) common/tools/new_kernel.py $(foreach each,STEP NEW_LADDER NEW_NAME NEW_AFTER,$(call quoted,$(each)))
+	@CLANG_FORMAT='$(CLANG_FORMAT)' $(PYTHON) common/tools/new_kernel.py "$$ARG_STEP" "$$ARG_NEW_LADDER" "$$ARG_NEW_NAME" "$$ARG_NEW_AFTER"

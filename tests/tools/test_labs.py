@@ -504,7 +504,16 @@ def test_names():
         (top / "folder" / STEP).symlink_to(ROOT / STEP)
         results = grade.Grading("01", top / "folder", "files").grade()
         expect(results["score"] == 0, f"a link to the solution's folder earns {results['score']} points")
-        for odd in ("o'brien", "$(shell touch a) $(touch b) `touch c`", "-n; touch d", "ünder \"score\" #1"):
+        for what, place, words in (("too high", f"lab/{STEP}/2_coalesced.cu", f"has lab/{STEP}/2_coalesced.cu: hand in the folder"),
+                                   ("misspelt", f"{STEP}/2_coalesed.cu", f"has {STEP}/2_coalesed.cu: is that the one"),
+                                   ("other", "notes\n.txt", "; it has notes\\n.txt"), ("empty", None, "which has no files")):
+            (top / what).mkdir()
+            if place:
+                (top / what / place).parent.mkdir(parents=True, exist_ok=True)
+                (top / what / place).write_text(GOOD)
+            test = grade.Grading("01", top / what, "files", "coalesced").grade()["tests"][0]
+            expect(words in test["reason"] and test["status"] == "ungraded", f"{what}: {test['reason']}")
+        for odd in ("o'brien", "line\nline\n", "$(shell touch a) $(touch b) `touch c`", "-n; touch d", "ünder \"score\" #1"):
             submit(top / odd, GOOD)
             results = top / f"results of {odd}"
             done = subprocess.run(["make", "-s", "-C", str(ROOT), "grade", "STEP=01", f"SUBMISSION={top / odd}", f"OUT={results}",
@@ -820,21 +829,46 @@ def test_deadline():
     print("  out of time, ended: results are there", flush=True)
 
 
+def softmax_class():
+    """Returns (kind, edit of 03's kernel `online`, least and most points), five of ten good: the others lose that kernel's."""
+    whole, other = 5 * grade.POINTS, 4 * grade.POINTS
+    return [("good", lambda text: text, whole, whole)] * 5 + [
+        ("forgets", lambda text: text.replace("state = running_softmax_merge(state, state_piece)", "state = state_piece"), other, whole - 1),
+        ("ragged", lambda text: text.replace("if (row >= rows)\n        return;", ""), other, whole - 1),
+        ("forks", lambda text: "#include <unistd.h>\n" + text.replace("    online<<<", "    if (fork() != -1)\n        for (;;) {}\n    online<<<"),
+         other, other),
+        ("hangs", lambda text: text.replace("    struct running_softmax state =", "    for (volatile int i = 0; i >= 0; i = 0) {}\n"
+                                            "    struct running_softmax state =", 1), other, other),
+        ("garbage", lambda text: "}{" + text, other, other)]
+
+
 def test_slurm_cluster():
-    """On a Slurm cluster of one node a class must get the same points as without it."""
+    """Slurm, a cluster of one node, grades a class of CLASS (10) in step 03 as the program alone does, each as it deserves."""
     if test_slurm.missing():
         print(f"  SKIPPED: {test_slurm.missing()}", flush=True)
         return
+    kinds, size = softmax_class(), int(os.environ.get("CLASS") or 10)
     with tempfile.TemporaryDirectory() as name:
         top = pathlib.Path(name)
         top.chmod(0o755)
-        for number, text in enumerate((GOOD, HONEST["a wrong sum"][0], None, CHEATS["forking"][0], GOOD)):
-            submit(top / "submissions" / f"student {number}", text)
-        by_slurm, by_hand = test_slurm.grade_class(top, top / "submissions", "slurm")
-        expect(by_slurm == by_hand and len(by_hand) == 5, f"Slurm: {by_slurm}, otherwise {by_hand}")
-        scores = [schemas.CHECKS["autolab"](by_slurm[student]) for student in sorted(by_slurm)]
-        expect(scores[0] == scores[4] == FULL and scores[2] == scores[3] == OTHER, f"Slurm: {scores}")
-        print(f"  points of the class: {scores}", flush=True)
+        for number in range(size):
+            folder = top / "submissions" / f"student {number}"
+            shutil.copytree(ROOT / "03_online_softmax", folder, ignore=shutil.ignore_patterns("limit", "puzzles"))
+            for path in folder.glob("*.cu"):  # nobody's file is another's, so each is compiled
+                path.write_text(path.read_text() + f"/* {name} {number} */\n")
+            path = folder / "2_online.cu"
+            path.write_text(kinds[number % len(kinds)][1](path.read_text()))
+        by_slurm, seconds = test_slurm.grade_class(top, "03", top / "submissions", "slurm")
+        expect(len(by_slurm) == size, f"Slurm: {len(by_slurm)} of {size} results")
+        scores = [schemas.CHECKS["autolab"](by_slurm[f"student {number}"]) for number in range(size)]
+        for number, score in enumerate(scores):
+            kind, _, least, most = kinds[number % len(kinds)]
+            expect(least <= score <= most, f"Slurm: student {number} ({kind}) has {score} points")
+            expect(score == scores[number % len(kinds)], f"Slurm: student {number} ({kind}) has {score} points, another {scores[number % len(kinds)]}")
+        for number in range(4, min(size, len(kinds))):
+            by_hand = test_slurm.grade_by_hand("03", top / "submissions" / f"student {number}", top / "one", "slurm")
+            expect(by_slurm[f"student {number}"] == by_hand, f"Slurm: {by_slurm[f'student {number}']}, otherwise {by_hand}")
+        print(f"  {size} submissions in {seconds:.0f} s on {os.cpu_count()} cores; points of the first: {scores[:len(kinds)]}", flush=True)
 
 
 TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "variants": test_variants,

@@ -93,16 +93,18 @@ PartitionName=labs Nodes={name} Default=YES MaxTime=INFINITE State=UP OverSubscr
                 process.kill()
 
 
-def grade_class(folder, submissions, seed):
-    """Returns {name: text of the results}, graded by Slurm, and the same without it."""
+def grade_class(folder, step, submissions, seed):
+    """Returns {name: text of the results} of a class that Slurm graded, and the seconds that it took."""
     (folder / "slurm").mkdir()
     with cluster(folder / "slurm") as environment:
-        subprocess.run([str(ROOT / "common/tools/labs/class.sbatch"), "01", str(submissions), str(folder / "results"), "autolab"], cwd=ROOT,
-                       env={**environment, "LAB_SEED": seed, "SBATCH_WAIT": "1"}, stdout=subprocess.DEVNULL, check=True, timeout=900)
-    by_slurm = {path.name: path.read_text() for path in (folder / "results").iterdir()}
-    by_hand = {}
-    for path in sorted(submissions.iterdir()):
-        subprocess.run([sys.executable, str(ROOT / "common/tools/labs/grade.py"), "01", str(path), str(folder / "one"), "autolab"],
-                       env={**os.environ, "LAB_SEED": seed}, stdout=subprocess.DEVNULL, check=True)
-        by_hand[path.name] = (folder / "one").read_text()
-    return by_slurm, by_hand
+        begin = time.monotonic()
+        subprocess.run([str(ROOT / "common/tools/labs/class.sbatch"), step, str(submissions), str(folder / "results"), "autolab"], cwd=ROOT,
+                       env={**environment, "LAB_SEED": seed, "SBATCH_WAIT": "1"}, stdout=subprocess.DEVNULL, check=True)
+        seconds = time.monotonic() - begin
+    return {path.name: path.read_text() for path in (folder / "results").iterdir()}, seconds
+
+
+def grade_by_hand(step, submission, results, seed):
+    subprocess.run([sys.executable, str(ROOT / "common/tools/labs/grade.py"), step, str(submission), str(results), "autolab"],
+                   env={**os.environ, "LAB_SEED": seed}, stdout=subprocess.DEVNULL, check=True)
+    return results.read_text()

@@ -20,6 +20,7 @@ after_due_date, after_published. LAB_LEADERBOARD=file.csv collects the times of 
 """
 import csv
 import ctypes
+import difflib
 import fcntl
 import hashlib
 import json
@@ -53,6 +54,7 @@ SHARES = {"claims": 0.2, "orders": 0.2, "speed": 0.2}
 WITHOUT_CLAIM = 0.1  # of the points is left to a kernel that is right and does not do what its rung is about
 NO_SPEED, FULL_SPEED = 0.2, 0.9  # the reference's time over the student's: nothing, and all points
 LIMIT = 1 << 20  # bytes of one submitted file
+FOUND = 200  # names of a submission that are looked at where one is missing
 REASON = 2000  # characters of a result's reason
 
 
@@ -137,7 +139,7 @@ class Grading:
                 target.parent.mkdir(exist_ok=True)
                 target.write_bytes(text)
             except FileNotFoundError:
-                self.not_taken[name] = f"{name} is not in the submission"
+                self.not_taken[name] = f"{name} is not in the submission{self.instead_of(name)}"
             except (OSError, NotBuilt, ValueError):  # a link, a loop of links, a pipe, a folder
                 self.not_taken[name] = f"{name} is not a regular file of at most {LIMIT} bytes"
 
@@ -166,6 +168,22 @@ class Grading:
             os.close(top)
         raise FileNotFoundError
 
+    def instead_of(self, name):
+        """Says what the submission holds where a file is missing: the same name in another folder, a name much like it, or
+        what else. Looks at names alone, at the first FOUND of them."""
+        names = [str(pathlib.Path(folder, file).relative_to(self.submission)) for folder, _, files in os.walk(self.submission)
+                 for file in sorted(files)[:FOUND]][:FOUND]
+        last = pathlib.Path(name).name
+        others = {pathlib.Path(other).name for other in self.lab["files"]} - {last}
+        alike = difflib.get_close_matches(last, {pathlib.Path(found).name for found in names} - others, 1, 0.8)
+        same = [found for found in names if alike and pathlib.Path(found).name == alike[0]]
+        shown = ", ".join(ascii(found)[1:-1] for found in (same or names)[:3])
+        if not shown:
+            return ", which has no files"
+        if alike == [last]:
+            return f" where it should be; it has {shown}: hand in the folder that the kernels are in"
+        return f"; it has {shown}: is that the one, under another name?" if same else f"; it has {shown}" + ", ..." * (len(names) > 3)
+
     def files_of(self, kernel):
         """Returns the kernel's file, and the step's other files that are no kernel's."""
         return [kernel["file"], *sorted(self.sources() - self.kernel_files())]
@@ -183,6 +201,9 @@ class Grading:
         step = self.lab["step"]
         others = sorted(self.sources() & self.kernel_files() - {kernel["file"]})
         objects = [self.object_of(name) for name in self.files_of(kernel)]
+        launcher = f"{facts.kernels()[kernel['name']]['problem']}_{kernel['name']}"
+        if launcher not in workshop.defined(objects[0]):
+            raise NotBuilt(f"{kernel['file']} has no function {launcher}")
         while missing := self.shop.missing(step, objects):
             for name in others:
                 try:
