@@ -49,14 +49,13 @@ bool check_comes_from(const void *data, enum tensor_type type, size_t index, int
 {
     static const uint32_t sign[TENSOR_TYPES] = {
         [TENSOR_F32] = 0x80000000, [TENSOR_F16] = 0x80008000, [TENSOR_BF16] = 0x80008000};
-    /* Every 16-bit half is 0x7fff, as the CPU backend fills shared memory. */
-    static const uint32_t shared[TENSOR_TYPES] = {
-        [TENSOR_F32] = 0x7fff7fff, [TENSOR_F16] = 0x7fff7fff, [TENSOR_BF16] = 0x7fff7fff};
-    if (type == TENSOR_I32)
+    /* The CPU backend fills shared memory with this. Of 16 bits it is what any NaN becomes that is
+     * rounded to them. */
+    const uint32_t shared = 0x7fff7fff;
+    const bool of_shared = array == POISON_OF_SHARED_MEMORY;
+    if (type == TENSOR_I32 || (of_shared && !is_wide(type)))
         return false;
-    const uint32_t from = array == POISON_OF_SHARED_MEMORY
-                              ? shared[type]
-                              : check_poison(type, array) | quiet_bit(type);
+    const uint32_t from = of_shared ? shared : check_poison(type, array) | quiet_bit(type);
     return ((bits_of(data, type, index) ^ from) & ~sign[type]) == 0;
 }
 

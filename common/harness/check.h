@@ -47,7 +47,7 @@ enum { POISON_OF_WORKSPACE = 14, POISON_OF_SHARED_MEMORY };
 bool check_is_poison(const void *data, enum tensor_type type, size_t index, int array);
 
 /* Returns whether the element is a NaN computed from the poison of `array`. On a GPU, where the
- * bits are lost, and for integers it returns false. */
+ * bits are lost, for integers, and for 16-bit elements and shared memory it returns false. */
 bool check_comes_from(const void *data, enum tensor_type type, size_t index, int array);
 
 /* Returns the index of the first element that still holds the poison of `array`, or count when
