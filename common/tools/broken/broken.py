@@ -234,7 +234,7 @@ def build(fault, backend):
 def link_test(fault, backend, test, made, program, steps=None):
     """Links a test program of the step, or of some steps, with the objects `made`, {source: object}, in place of the sound ones."""
     steps = steps or fault.step
-    of_step = [*of_steps("*.cu", steps), *of_steps("*_step.c", steps), *ROOT.glob(f"tests/steps/tiles_{test[-2:]}.cu")]
+    of_step = [*of_steps("*.cu", steps), *of_steps("*_step.c", steps), *ROOT.glob(f"tests/steps/{'serial' if test == 'test_claims' else 'tiles_' + test[-2:]}.cu")]
     sources = [f"tests/steps/{test}.c", "tests/support/ladder.c", *(str(path.relative_to(ROOT)) for path in of_step)]
     objects = ROOT / "build" / backend / "obj"
     link(fault, backend, [made.get(source, objects / f"{source}.o") for source in sources], program, ["-lcriterion"])
