@@ -56,11 +56,23 @@ static void *on_host(const void *device, size_t bytes)
     return host;
 }
 
-/* Prints the first element that is wrong; a NaN is wrong. Returns whether there is one. */
-static bool wrong(const char *name, size_t index, double value, double expected, double bound)
+static double *doubles(size_t count)
 {
-    if (fabs(value - expected) <= bound)
-        return false;
-    printf("FAIL: %s[%zu] is %.9g, not %.9g within %.2g\n", name, index, value, expected, bound);
-    return true;
+    return (double *)malloc(count * sizeof(double));
+}
+
+/* Prints the first of `count` elements, from `first` on, that is wrong; a NaN is, and a value that
+ * should be infinite and is not. Returns whether there is one. */
+static bool wrong(const char *name, enum tensor_type type, const void *data, size_t first,
+                  size_t count, const double *value, const double *scale, double bound)
+{
+    for (size_t i = 0; i < count; i++) {
+        const double element = tensor_element(data, type, first + i);
+        if (element == value[i] || fabs(element - value[i]) <= bound * scale[i])
+            continue;
+        printf("FAIL: %s[%zu] is %.9g, not %.9g within %.2g\n", name, first + i, element, value[i],
+               bound * scale[i]);
+        return true;
+    }
+    return false;
 }

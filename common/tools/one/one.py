@@ -5,8 +5,8 @@
 
 The file needs no header of the project: nvcc compiles it, and so does common/simt/simtcc, without any -I. It holds the
 kernel's file, the .cuh files that this includes, those instructions of ptx.cuh, those functions of common/*.c and that
-workspace of NN_step.c that are used, and the check of its problem (matmul.cu, softmax.cu or attention.cu beside this
-script) at those of the problem's quick cases that sizes alone make (facts.py). Nothing is compiled for it but the rows.
+workspace of NN_step.c that are used, the problem's reference, and a check (matmul.cu, softmax.cu or attention.cu beside
+this script) at those of the problem's quick cases that sizes alone make (facts.py). Nothing is compiled for it but the rows.
 """
 import json
 import pathlib
@@ -23,14 +23,26 @@ SAME = {"kv_heads": "heads", "seq_q": "seq", "seq_kv": "seq"}  # where a case do
 
 # A kernel's file may use these parts of the project, in the order in which they must stand. Unused ones are left out.
 LIBRARY = (
-    ("common/harness/problem.h", "tensor_type"), ("common/harness/problem.h", "cost"), ("common/harness/refusal.h", "MAX_EXTENT"),
+    ("common/harness/problem.h", "tensor_type"), ("common/harness/problem.h", "cost"), ("common/harness/problem.h", "UNIT_ROUNDOFF_F32"),
+    ("common/harness/refusal.h", "MAX_EXTENT"),
     ("common/problems/matmul.h", "matmul_fn"), ("common/problems/softmax.h", "softmax_fn"), ("common/problems/attention.h", "attention"),
-    ("common/problems/attention.c", "attention_query_rows"), ("common/device/backend.c", "backend_architecture"),
+    *(("common/harness/problem.c", name) for name in (
+        "roundings", "tensor_element_bytes", "tensor_roundoff", "tensor_smallest_normal", "float_of", "half_value", "tensor_element",
+        "tensor_elements", "bits_of", "tensor_store")),
+("common/problems/attention.c", "attention_query_rows"),
+    ("common/device/backend.c", "backend_architecture"),
     ("common/harness/refusal.c", "sentence"), ("common/harness/refusal.c", "refuse"), ("common/harness/refusal.c", "refusal"),
     ("common/harness/refusal.c", "require_blocks"), ("common/harness/tensor_map.h", "TENSOR_MAP_BOX_COLS"),
     ("common/harness/tensor_map.c", "encode_fn"), ("common/harness/tensor_map.c", "find_encoder"),
     ("common/harness/tensor_map.c", "tensor_map_of_halves"),
     ("common/device/device.h", "device_attribute"), ("common/device/device.h", "current_device"))
+
+# What its check takes of the problem's file, in a namespace: the reference and its error bound.
+REFERENCE = {
+    "matmul": ("strides", "strides_of", "product", "bound_of"),
+    "softmax": ("statistics", "statistics_of", "reference_row", "bound_of"),
+    "attention": ("MAX_HEAD_DIM", "query", "dot", "begin", "bias_of", "score_of", "raise_maximum", "weigh", "add", "float_bound", "bound_of",
+                  "finish", "reference_rows")}
 
 GUARD = re.compile(r"^#ifndef (\w+)\n#define \1\n(.*)^#endif\n", re.M | re.S)
 LINKAGE = re.compile(r'^#ifdef __cplusplus\n(?:extern "C" \{|\})\n#endif\n', re.M)
@@ -124,9 +136,9 @@ class One:
             (self.of_step if own else self.headers).append(text)
         return ""
 
-    def used_of_common(self, text):
+    def used_of_common(self, text, parts=LIBRARY):
         origin = {}
-        for source, name in LIBRARY:
+        for source, name in parts:
             code = (ROOT / source).read_text()
             chunk = next((chunk for chunk in chunks(INCLUDE.sub("", code)) if name in defines(chunk)), None)
             if chunk is None:
@@ -136,6 +148,10 @@ class One:
         for chunk in kept:
             self.system += [match[2] for match in INCLUDE.finditer(origin[chunk]) if match[2]]
         return "\n\n".join(kept)
+
+    def reference(self, problem, text):
+        parts = [(f"common/problems/{problem}.c", name) for name in REFERENCE[problem]]
+        return f"namespace reference\n{{\n{self.used_of_common(text, parts)}\n}}\n"
 
     def instructions(self, text):
         """Returns the wrappers of PTX instructions that the text uses. The CPU backend brings its own."""
@@ -216,7 +232,8 @@ def make(name):
     if problem == "attention":
         constants += f"\nstatic const enum tensor_type type = TENSOR_{kernel['types'][0].upper()};"
 
-    library = one.used_of_common(headers + body + check + constants)
+    reference = one.reference(problem, check)
+    library = one.used_of_common(headers + body + reference + check + constants)
     instructions = one.instructions(headers + body)
     arch = f"-arch={architecture or 'sm_75'}"
     if architecture.endswith("a"):
@@ -234,7 +251,7 @@ def make(name):
  */
 """
     system = "".join(f"#include {header}\n" for header in sorted(set(one.system)))
-    parts = (banner + system, headers, library, instructions, body, constants, check)
+    parts = (banner + system, headers, library, instructions, body, constants, reference, check)
     return "\n".join(part.strip("\n") + "\n" for part in parts if part.strip())
 
 
