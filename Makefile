@@ -87,7 +87,7 @@ step_named = $(filter $(1)_%,$(STEPS))
 # A kernel has the name of its file, without the number before it.
 kernel_in = $(patsubst $(call before_underscore,$(1))_%,%,$(1))
 # The core ladder is in the step's folder, every other ladder in a folder of its own.
-LADDERS := limit hopper decode backward
+LADDERS := limit hopper decode backward variants
 in_step = $(wildcard $(1)/$(2) $(LADDERS:%=$(1)/%/$(2)))
 kernel_files = $(call in_step,$(1),*.cu)
 # A step's files include the rows that name its kernels.

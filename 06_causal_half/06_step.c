@@ -85,10 +85,13 @@ static struct loaded loaded(const struct attention *call, int row0, int Br, int 
     for (long long row = row0; row < call->seq_q; row += Br) {
         const long long last = (row + Br < call->seq_q ? row + Br : call->seq_q) - 1;
         const int seen = keys_seen(call->causal, (int)last, call->seq_q, call->seq_kv);
+        const int by_first = keys_seen(call->causal, (int)row, call->seq_q, call->seq_kv);
+        const long long hidden =
+            call->window > 0 && by_first > call->window ? (by_first - call->window) / Bc : 0;
         const long long tiles = seen > 0 ? ceil_div(seen, Bc) : least;
         total.tiles++;
-        total.key_tiles += (long long)tiles;
-        total.keys += (long long)(tiles * Bc < all ? tiles * Bc : all);
+        total.key_tiles += tiles - hidden;
+        total.keys += (tiles * Bc < all ? tiles * Bc : all) - hidden * Bc;
     }
     return total;
 }
@@ -348,7 +351,20 @@ static const struct attention_kernel limit[] = {
     {.about.name = NULL},
 };
 
+static const struct attention_kernel variants[] = {
+    ATTENTION_ROW(
+        half_variants, "20_half_variants.cu",
+        "what models change: a window, a soft cap, ALiBi, lengths",
+        .about.claims = "--heads 1 --seq 512 --causal --window 64: global_loads <= 163840, "
+                        "shared_loads >= 1000000",
+        .about.after = "half", .about.shown_sizes = "--heads 1 --seq 256 --causal --window 64",
+        .types = F16, .max_head_dim = 128, .causal = true, .variants = true, .cost = half_cost,
+        .Br = {64, 64}, .Bc = {32, 32}),
+    {.about.name = NULL},
+};
+
 const struct step step_06 = {"06_causal_half",
                              {{"core", &attention_problem, core},
                               {"hopper", &attention_problem, hopper},
-                              {"limit", &attention_problem, limit}}};
+                              {"limit", &attention_problem, limit},
+                              {"variants", &attention_problem, variants}}};

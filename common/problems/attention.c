@@ -78,6 +78,18 @@ static cudaError_t check_limits(const struct attention_kernel *row, const struct
                       row->head_dim_multiple, row->max_head_dim);
     if (call->causal && !row->causal)
         return refuse(cudaErrorInvalidValue, "causal is asked for; this kernel has no causal mask");
+    const bool varied =
+        call->window != 0 || call->soft_cap != 0.0f || call->alibi || call->lengths != NULL;
+    if (varied && !row->variants)
+        return refuse(cudaErrorInvalidValue,
+                      "this kernel takes no window, soft cap, ALiBi or lengths");
+    if (call->window < 0 || (call->window > 0 && !call->causal))
+        return refuse(cudaErrorInvalidValue,
+                      "window is %d; it must be at least 0, and 0 without a causal mask",
+                      call->window);
+    if (!(call->soft_cap >= 0.0f) || !isfinite(call->soft_cap * LOG2_E))
+        return refuse(cudaErrorInvalidValue, "soft_cap is %g; it must be finite and at least 0",
+                      (double)call->soft_cap);
     /* Kernels whose exponentials have base 2 multiply the scale by log2 e. */
     if (!isfinite(call->scale * LOG2_E))
         return refuse(cudaErrorInvalidValue, "scale is %g; scale * log2(e) must be finite",
@@ -103,12 +115,14 @@ static cudaError_t check_arrays(const struct attention_kernel *row, const struct
         {"Q", call->Q, rows * row_bytes, alignment},
         {"K", call->K, bytes_K, alignment},
         {"V", call->V, bytes_K, alignment},
+        {"lengths", call->lengths, call->lengths ? (size_t)call->batch * sizeof(int) : 0,
+         sizeof(int)},
         {"O", call->O, rows * row_bytes, alignment},
         {"LSE", call->LSE, call->LSE ? rows * sizeof *call->LSE : 0, sizeof *call->LSE},
         {"workspace", call->workspace, row->workspace ? row->workspace(call) : 0,
          workspace_alignment},
     };
-    enum { FIRST_WRITTEN = 3, ARRAYS = sizeof array / sizeof array[0] };
+    enum { FIRST_WRITTEN = 4, ARRAYS = sizeof array / sizeof array[0] };
 
     cudaError_t status = cudaSuccess;
     for (int a = 0; a < ARRAYS && status == cudaSuccess; a++)
@@ -155,6 +169,13 @@ static const struct size_option size_options[] = {
                             64, .flag = false},
     [ATTENTION_CAUSAL] = {"causal", "mask the keys that come after a query", .flag = true},
     [ATTENTION_TYPE] = {"type", "element type of Q, K, V and O", .choices = tensor_type_names},
+    [ATTENTION_WINDOW] = {"window", "keys that a causal query sees; 0: all", .maximum = MAX_EXTENT},
+    [ATTENTION_SOFT_CAP] = {"soft-cap", "bound of a score's magnitude; 0: none",
+                            .maximum = MAX_EXTENT},
+    [ATTENTION_ALIBI] = {"alibi", "scores fall with the distance, by each head's slope",
+                         .flag = true},
+    [ATTENTION_LENGTHS] = {"lengths", "sequences have fewer keys than seq-kv, drawn from the seed",
+                           .flag = true},
     {.name = NULL},
 };
 
@@ -163,14 +184,17 @@ static void narrow(const void *table, struct size_option *sizes)
 {
     int max_head_dim = 1;
     unsigned types = 0;
-    bool causal = false;
+    bool causal = false, variants = false;
     for (const struct attention_kernel *row = table; row->about.name; row++) {
         max_head_dim = row->max_head_dim > max_head_dim ? row->max_head_dim : max_head_dim;
         types |= types_of(row);
         causal = causal || row->causal;
+        variants = variants || row->variants;
     }
     sizes[ATTENTION_HEAD_DIM].maximum = max_head_dim;
     sizes[ATTENTION_CAUSAL].hidden = !causal;
+    for (int size = ATTENTION_WINDOW; size <= ATTENTION_LENGTHS; size++)
+        sizes[size].hidden = !variants;
 
     struct size_option *type = &sizes[ATTENTION_TYPE];
     while (types && !(types >> type->device & 1))
@@ -188,9 +212,9 @@ static void print_limits(const struct kernel *kernel)
         if (types_of(row) >> type & 1)
             printf("%s\"%s\"", printed++ ? ", " : "", tensor_type_names[type]);
     printf("], \"max_head_dim\": %d, \"head_dim_multiple\": %d, \"causal\": %s, "
-           "\"positive_scale\": %s",
+           "\"variants\": %s, \"positive_scale\": %s",
            row->max_head_dim, multiple_of(row), row->causal ? "true" : "false",
-           row->positive_scale ? "true" : "false");
+           row->variants ? "true" : "false", row->positive_scale ? "true" : "false");
 }
 
 struct attention attention_of(const long long sizes[MAX_SIZES])
@@ -203,22 +227,35 @@ struct attention attention_of(const long long sizes[MAX_SIZES])
         .seq_kv = (int)sizes[ATTENTION_SEQ_KV],
         .head_dim = (int)sizes[ATTENTION_HEAD_DIM],
         .causal = sizes[ATTENTION_CAUSAL] != 0,
+        .alibi = sizes[ATTENTION_ALIBI] != 0,
+        .window = (int)sizes[ATTENTION_WINDOW],
+        .soft_cap = (float)sizes[ATTENTION_SOFT_CAP],
         .scale = 1.0f / sqrtf((float)sizes[ATTENTION_HEAD_DIM]),
         .type = (enum tensor_type)sizes[ATTENTION_TYPE],
     };
 }
 
-/* Counts, in one head, the pairs of a query and a key that it sees. */
+/* Each of the last `corner` queries sees one key fewer than the query after it; earlier queries see
+ * none. */
+static double causal_pairs(double queries, double keys)
+{
+    const double corner = fmin(queries, keys);
+    return corner * (keys - corner) + corner * (corner + 1.0) / 2.0;
+}
+
+/* Counts, in one head, the pairs of a query and a key that it sees, in sequences of full length. */
 static double visible_pairs(const struct attention *call)
 {
     const double queries = call->seq_q, keys = call->seq_kv;
     if (!call->causal)
         return queries * keys;
-    /* Each of the last `corner` queries sees one key fewer than the query after it; earlier queries
-     * see none. */
-    const double corner = fmin(queries, keys);
-    return corner * (keys - corner) + corner * (corner + 1.0) / 2.0;
+    const double before_window =
+        call->window > 0 ? causal_pairs(queries, fmax(keys - call->window, 0.0)) : 0.0;
+    return causal_pairs(queries, keys) - before_window;
 }
+
+/* Lengths, where there are any, follow Q, K and V, and the outputs follow them. */
+enum { LENGTHS = 3 };
 
 static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count)
 {
@@ -246,10 +283,13 @@ static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TE
                               kv_rows, head_dim,     {batch, kv_heads, seq_kv, head_dim}};
     list[2] = (struct tensor){"V",     TENSOR_INPUT, type,
                               kv_rows, head_dim,     {batch, kv_heads, seq_kv, head_dim}};
-    list[3] =
+    *count = LENGTHS;
+    if (sizes[ATTENTION_LENGTHS])
+        list[(*count)++] = (struct tensor){"lengths", TENSOR_INPUT, TENSOR_I32, batch, 1, {batch}};
+    list[(*count)++] =
         (struct tensor){"O", TENSOR_OUTPUT, type, rows, head_dim, {batch, heads, seq_q, head_dim}};
-    list[4] = (struct tensor){"LSE", TENSOR_OUTPUT, TENSOR_F32, rows, 1, {batch, heads, seq_q}};
-    *count = 5;
+    list[(*count)++] =
+        (struct tensor){"LSE", TENSOR_OUTPUT, TENSOR_F32, rows, 1, {batch, heads, seq_q}};
     return cudaSuccess;
 }
 
@@ -279,7 +319,7 @@ static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_S
  * probability multiplied with the wrong row of V shows.
  */
 
-enum { STREAM_Q, STREAM_K, STREAM_V, STREAM_Q_REACH, STREAM_K_REACH, STREAM_SIGN };
+enum { STREAM_Q, STREAM_K, STREAM_V, STREAM_Q_REACH, STREAM_K_REACH, STREAM_SIGN, STREAM_LENGTH };
 
 /* A query of LARGE has scores of one sign and 104 to 200 in magnitude with LARGE keys: e^-104 is 0
  * in float. */
@@ -362,6 +402,24 @@ static void put_special(const struct attention *call, void *const *host)
     }
 }
 
+/* The first sequence is as long as can be. What lies past the end of every other one is infinite.
+ */
+static void put_lengths(const struct attention *call, uint64_t seed, void *const *host)
+{
+    const size_t cols = (size_t)call->head_dim, keys = (size_t)call->seq_kv;
+    for (int batch = 0; batch < call->batch; batch++) {
+        const uint64_t drawn = input_bits(seed, STREAM_LENGTH, (uint64_t)batch) % (keys + 1);
+        ((int *)host[LENGTHS])[batch] = batch == 0 ? call->seq_kv : (int)drawn;
+    }
+    for (size_t row = 0; row < key_rows(call); row++) {
+        const size_t batch = row / keys / (size_t)call->kv_heads;
+        for (size_t col = 0; col < cols && row % keys >= (size_t)((int *)host[LENGTHS])[batch];
+             col++)
+            for (int tensor = 1; tensor < LENGTHS; tensor++)
+                tensor_store(host[tensor], call->type, row * cols + col, INFINITY);
+    }
+}
+
 static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
                    void *const *host)
 {
@@ -380,6 +438,8 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
     }
     if (kind == INPUTS_SPECIAL)
         put_special(&call, host);
+    if (sizes[ATTENTION_LENGTHS])
+        put_lengths(&call, seed, host);
 }
 
 /* -------------------------------------------------------------------------------------------------
@@ -387,8 +447,10 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
  */
 
 struct query {
-    double q[MAX_HEAD_DIM], norm; /* norm is ||q|| */
-    size_t first_key, visible;
+    double q[MAX_HEAD_DIM], norm;   /* norm is ||q|| */
+    size_t first_key;               /* K's row where its sequence begins */
+    size_t unseen, visible;         /* it sees keys unseen .. visible - 1 of that */
+    double position, slope;         /* its place among the keys, and ALiBi's slope */
     double m, l, reach;             /* reach is the largest of a visible key */
     double *O, *weight;             /* sums of P·v and P·|v| */
     double magnitude[MAX_HEAD_DIM]; /* sum of |v|; it multiplies small probabilities */
@@ -407,15 +469,26 @@ static double dot(const double *a, const double *b, size_t count)
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
+/* Returns the call with its lengths on the host. */
+static struct attention call_on_host(const long long sizes[MAX_SIZES], const void *const *host)
+{
+    struct attention call = attention_of(sizes);
+    call.lengths = sizes[ATTENTION_LENGTHS] ? (const int *)host[LENGTHS] : NULL;
+    return call;
+}
+
 static void begin(struct query *query, const struct attention *call, const void *Q, size_t row)
 {
-    const size_t seq_q = (size_t)call->seq_q, seq_kv = (size_t)call->seq_kv;
-    const size_t head = row / seq_q, i = row % seq_q, d = (size_t)call->head_dim,
-                 group = (size_t)(call->heads / call->kv_heads);
-    query->first_key = head / group * seq_kv;
-    query->visible = seq_kv;
-    if (call->causal) /* j <= i + seq_kv - seq_q */
-        query->visible = i + 1 + seq_kv > seq_q ? i + 1 + seq_kv - seq_q : 0;
+    const size_t seq_q = (size_t)call->seq_q, heads = (size_t)call->heads;
+    const size_t head = row / seq_q, d = (size_t)call->head_dim,
+                 group = heads / (size_t)call->kv_heads;
+    const int keys = call->lengths ? call->lengths[head / heads] : call->seq_kv;
+    query->first_key = head / group * (size_t)call->seq_kv;
+    query->position = (double)(row % seq_q) + keys - call->seq_q;
+    query->visible = (size_t)(call->causal ? fmin(fmax(query->position + 1.0, 0.0), keys) : keys);
+    const size_t window = (size_t)call->window;
+    query->unseen = window > 0 && query->visible > window ? query->visible - window : 0;
+    query->slope = call->alibi ? exp2(-8.0 * (double)(head % heads + 1) / (double)heads) : 0.0;
     query->m = -DBL_MAX;
     query->l = query->reach = 0.0;
 
@@ -423,6 +496,18 @@ static void begin(struct query *query, const struct attention *call, const void 
     query->norm = sqrt(dot(query->q, query->q, d));
     for (size_t c = 0; c < d; c++)
         query->O[c] = query->weight[c] = query->magnitude[c] = 0.0;
+}
+
+static double bias_of(const struct query *query, size_t j)
+{
+    return -query->slope * fabs(query->position - (double)j);
+}
+
+static double score_of(const struct query *query, const struct attention *call, const double *key,
+                       size_t j)
+{
+    const double s = call->scale * dot(query->q, key, (size_t)call->head_dim), cap = call->soft_cap;
+    return (cap > 0.0 ? cap * tanh(s / cap) : s) + bias_of(query, j);
 }
 
 /* Makes s the maximum of the scores, and shrinks what was summed so far to match. */
@@ -447,18 +532,18 @@ static void weigh(struct query *query, size_t d, double p, const double *v)
     }
 }
 
-/* Adds a key. Its reach, |scale|·||q||·||k||, bounds its scaled score and the rounding errors of
- * that. */
-static void add(struct query *query, const struct attention *call, const double *key, double norm,
-                const double *v)
+/* Adds key j. Its reach, |scale|·||q||·||k||, bounds its scaled score and the rounding errors of
+ * that; a soft cap and a bias add their own. */
+static void add(struct query *query, const struct attention *call, size_t j, const double *key,
+                double norm, const double *v)
 {
     const size_t d = (size_t)call->head_dim;
-    const double scale = call->scale;
-    double s = scale * dot(query->q, key, d);
+    double s = score_of(query, call, key, j);
     if (s < -(double)FLT_MAX) /* in float it is -inf, and has no weight */
         s = -INFINITY;
     else
-        query->reach = fmax(query->reach, fabs(scale) * query->norm * norm);
+        query->reach = fmax(query->reach, fabs((double)call->scale) * query->norm * norm +
+                                              call->soft_cap - bias_of(query, j));
     if (s > query->m)
         raise_maximum(query, d, s, true, true);
     weigh(query, d, exp(s - query->m), v);
@@ -507,38 +592,44 @@ static void finish(struct query *query, const struct attention *call, double *LS
     *scale *= float_bound(call) / bound_of(call);
 }
 
-/* The rows of one kv head are computed together, so that each key and value is converted to doubles
- * only once. */
-static void reference(const long long sizes[MAX_SIZES], const void *const *host,
-                      const struct row_list *rows, double *const *value, double *const *scale)
+/* Computes `count` rows of O and LSE, and their scales. The rows of one kv head are computed
+ * together, so that each key and value is converted to doubles only once. */
+static void reference_rows(const struct attention *call, const void *const *host, const size_t *row,
+                           size_t count, double *O, double *O_scale, double *LSE, double *LSE_scale)
 {
     enum { TOGETHER = 8 };
-    const struct attention call = attention_of(sizes);
-    const size_t d = (size_t)call.head_dim, count = rows[0].count; /* LSE has the same rows as O */
+    const size_t d = (size_t)call->head_dim;
     struct query query[TOGETHER];
     for (size_t first = 0, end; first < count; first = end) {
         size_t visible = 0;
         for (end = first; end < count && end < first + TOGETHER; end++) {
             struct query *next = &query[end - first];
-            next->O = value[0] + end * d;
-            next->weight = scale[0] + end * d;
-            begin(next, &call, host[0], rows[0].row[end]);
+            next->O = O + end * d;
+            next->weight = O_scale + end * d;
+            begin(next, call, host[0], row[end]);
             if (next->first_key != query->first_key)
                 break;
             visible = next->visible > visible ? next->visible : visible;
         }
         for (size_t j = 0; j < visible; j++) {
             double key[MAX_HEAD_DIM], v[MAX_HEAD_DIM];
-            tensor_elements(key, host[1], call.type, (query->first_key + j) * d, d);
-            tensor_elements(v, host[2], call.type, (query->first_key + j) * d, d);
+            tensor_elements(key, host[1], call->type, (query->first_key + j) * d, d);
+            tensor_elements(v, host[2], call->type, (query->first_key + j) * d, d);
             const double norm = sqrt(dot(key, key, d));
             for (size_t i = 0; i < end - first; i++)
-                if (j < query[i].visible)
-                    add(&query[i], &call, key, norm, v);
+                if (j >= query[i].unseen && j < query[i].visible)
+                    add(&query[i], call, j, key, norm, v);
         }
         for (size_t i = first; i < end; i++)
-            finish(&query[i - first], &call, value[1] + i, scale[1] + i);
+            finish(&query[i - first], call, LSE + i, LSE_scale + i);
     }
+}
+
+static void reference(const long long sizes[MAX_SIZES], const void *const *host,
+                      const struct row_list *rows, double *const *value, double *const *scale)
+{
+    const struct attention call = call_on_host(sizes, host);
+    reference_rows(&call, host, rows[0].row, rows[0].count, value[0], scale[0], value[1], scale[1]);
 }
 
 static double reference_cost(const long long sizes[MAX_SIZES])
@@ -569,8 +660,10 @@ static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SI
     call.Q = device[0];
     call.K = device[1];
     call.V = device[2];
-    call.O = device[3];
-    call.LSE = device[4];
+    const int outputs = sizes[ATTENTION_LENGTHS] ? LENGTHS + 1 : LENGTHS;
+    call.lengths = sizes[ATTENTION_LENGTHS] ? device[LENGTHS] : NULL;
+    call.O = device[outputs];
+    call.LSE = device[outputs + 1];
     call.workspace = workspace_memory;
     call.stream = stream;
     return attention_run((const struct attention_kernel *)kernel, &call);
@@ -600,6 +693,28 @@ static const struct case_family cases[] = {
      "the mask, and its alignment to the bottom right"},
     {CASES_QUICK, "--heads 1 --seq-q 37..60 --seq-kv 19..36 --head-dim 32 --causal",
      "queries that see no key"},
+    {CASES_QUICK,
+     "--heads 2 --seq-q 40..70,90,5..9 --seq-kv 70..90,90,300 --head-dim 32 --causal --window "
+     "9..20,1,40",
+     "a sliding window"},
+    {CASES_QUICK, "--heads 2 --seq-q 40..70 --seq-kv 70..90 --head-dim 64 --soft-cap 2..5",
+     "a soft cap"},
+    {CASES_QUICK,
+     "--heads 3,2 --seq-q 40..70 --seq-kv 70..90,20..35 --head-dim 32 --alibi --causal 0,1",
+     "ALiBi"},
+    {CASES_QUICK,
+     "--batch 4 --heads 2 --kv-heads 1 --seq-q 40..70,5 --seq-kv 70..90 --head-dim 40 --lengths "
+     "--causal 0,1",
+     "sequences of different lengths"},
+    {CASES_USUAL,
+     "--batch 3,2 --heads 4 --kv-heads 2 --seq-q 70..100,130 --seq-kv 131..200,90 --head-dim "
+     "40,128 "
+     "--lengths --causal --window 33..60,64 --alibi --soft-cap 8,20 --inputs ascending,special",
+     "window, cap, bias and lengths at once"},
+    {CASES_USUAL,
+     "--heads 1 --seq-q 300,257 --seq-kv 300,389 --head-dim 64 --causal --window "
+     "31,32,33,64,65,128",
+     "windows below, at and above each tile"},
     {CASES_USUAL,
      "--heads 1 --seq 1,2,3,7,15,16,17,31,32,33,63,64,65,80,100,127,128,129,131 "
      "--head-dim 20 --causal 0",
@@ -722,7 +837,10 @@ static bool fits(const struct kernel *kernel, long long sizes[MAX_SIZES], size_t
      * only the last ones see a key. */
     if (sizes[ATTENTION_SEQ_Q] > UINT16_MAX && row->causal)
         sizes[ATTENTION_CAUSAL] = 1;
+    const bool varied = sizes[ATTENTION_WINDOW] || sizes[ATTENTION_SOFT_CAP] ||
+                        sizes[ATTENTION_ALIBI] || sizes[ATTENTION_LENGTHS];
     return types >> sizes[ATTENTION_TYPE] & 1 && (row->causal || !sizes[ATTENTION_CAUSAL]) &&
+           (row->variants || !varied) &&
            (row->alignment == 0 || *offset % (size_t)row->alignment == 0);
 }
 
@@ -735,8 +853,7 @@ enum { MAX_MISTAKEN_TILE = 64 };
 /* This describes what a mistaken kernel does with a query. */
 struct attending {
     struct attention call;
-    struct query query; /* it sees keys begin .. query.visible - 1 */
-    size_t begin;
+    struct query query;
     const void *V;
     double padding;            /* extra keys, with score 0, that it sees */
     size_t tile;               /* it raises the maximum only every `tile` keys */
@@ -751,10 +868,16 @@ struct attending {
 /* Sets `a` to what the right kernel does with this query. */
 static void attending(struct attending *a, const struct mistaken_row *r)
 {
-    *a = (struct attending){.call = attention_of(r->sizes), .V = r->host[2], .tile = 1};
+    *a = (struct attending){.call = call_on_host(r->sizes, r->host), .V = r->host[2], .tile = 1};
     a->query.O = r->value;
     a->query.weight = a->weight;
     begin(&a->query, &a->call, r->host[0], r->row);
+}
+
+/* Lets it see from this key on, what a window hides excepted. */
+static void from_key(struct attending *a, size_t first)
+{
+    a->query.unseen = a->query.unseen > first ? a->query.unseen : first;
 }
 
 static bool attend(struct attending *a, const struct mistaken_row *r)
@@ -766,11 +889,11 @@ static bool attend(struct attending *a, const struct mistaken_row *r)
         query->m = 0.0;
         query->l = a->padding;
     }
-    for (size_t first = a->begin, end; first < query->visible; first = end) {
+    for (size_t first = query->unseen, end; first < query->visible; first = end) {
         double m = query->m;
         for (end = first; end < query->visible && end < first + a->tile; end++) {
             tensor_elements(key, r->host[1], a->call.type, (query->first_key + end) * d, d);
-            score[end - first] = a->call.scale * dot(query->q, key, d);
+            score[end - first] = score_of(query, &a->call, key, end);
             m = fmax(m, score[end - first]);
         }
         if (m > query->m)
@@ -805,7 +928,7 @@ static void partial(const struct mistaken_row *r, size_t first, size_t end)
 {
     struct attending a;
     attending(&a, r);
-    a.begin = first;
+    from_key(&a, first);
     a.query.visible = smaller(a.query.visible, end);
     attend(&a, r);
 }
@@ -851,6 +974,14 @@ ATTENDING(causal_from_the_top, a.call.causal,
           a.query.visible = smaller(r->row % (size_t)a.call.seq_q + 1, seq_kv))
 ATTENDING(causal_without_itself, a.call.causal, a.query.visible -= a.query.visible > 0)
 ATTENDING(causal_one_too_many, a.call.causal, a.query.visible += a.query.visible < seq_kv)
+ATTENDING(not_windowed, a.call.window > 0, a.query.unseen = 0)
+ATTENDING(window_too_short, a.query.unseen > 0, a.query.unseen += 1)
+ATTENDING(window_too_long, a.query.unseen > 0, a.query.unseen -= a.query.unseen > 0)
+ATTENDING(not_capped, r->sizes[ATTENTION_SOFT_CAP] > 0, a.call.soft_cap = 0.0f)
+ATTENDING(not_biased, a.call.alibi, a.query.slope = 0.0)
+ATTENDING(first_slope_is_1, a.call.alibi, a.query.slope *= exp2(8.0 / a.call.heads))
+ATTENDING(full_length, r->sizes[ATTENTION_LENGTHS] > 0,
+          (a.call.lengths = NULL, begin(&a.query, &a.call, r->host[0], r->row)))
 ATTENDING(padded, a.padding > 0.0, a.padding = past_the_end(seq_kv, r->tile))
 ATTENDING(keys_as_values, true, a.V = r->host[1])
 ATTENDING(sum_not_rescaled, true, (a.tile = r->tile, a.keeps_l = true))
@@ -907,6 +1038,23 @@ static const struct mistake mistake_list[] = {
     {"causal-too-few", "the causal mask hides one key too many: a query sees its own position",
      causal_without_itself, 0},
     {"causal-too-many", "the causal mask shows one key too many", causal_one_too_many, 0},
+    {"not-windowed", "the window hides nothing: queries see keys that came too long ago",
+     not_windowed, 0},
+    {"window-too-short",
+     "the window hides one key too many: a query and the keys before it are `window` keys",
+     window_too_short, 0},
+    {"window-too-long",
+     "the window shows one key too many: a query and the keys before it are `window` keys",
+     window_too_long, 0},
+    {"not-capped", "the scores are not capped: cap · tanh(s / cap)", not_capped, 0},
+    {"not-biased", "ALiBi is missing: a score falls by slope · distance", not_biased, 0},
+    {"first-slope-is-1",
+     "ALiBi's slope is that of the head before: head h has 2^(-8·(h + 1) / heads), counted from 0",
+     first_slope_is_1, 0},
+    {"full-length",
+     "lengths are not heeded: a sequence has lengths[batch] keys, and the mask ends with the last "
+     "of them",
+     full_length, 0},
     {"keys-not-masked", "one key past the end counts, with a score of 0", padded, 1},
     TILES("keys-not-masked", not_masked, padded),
     {"keys-not-masked", not_masked, padded, 128},

@@ -8,6 +8,13 @@
  * key/value head h / (heads / kv_heads). Causal: query i sees key j when j <= i + seq_kv - seq_q
  * (aligned to the bottom right: the last query sees every key). A query that sees no key has O = 0
  * and LSE = -inf. An empty O is success with nothing done.
+ *
+ * What few kernels take, and a row says that it does. With a window, a causal query sees no more
+ * than the last `window` of those keys. With a soft cap, a score s = scale · q·k becomes
+ * cap · tanh(s / cap). With ALiBi, score (i, j) of head h then falls by slope · |i + seq_kv - seq_q
+ * - j|, where slope = 2^(-8·(h + 1) / heads). With lengths, int [batch], sequence b has lengths[b]
+ * keys, 0 .. seq_kv; that replaces seq_kv in all of the above, and what K and V hold past it may be
+ * anything, infinities too.
  */
 #ifndef COMMON_ATTENTION_H
 #define COMMON_ATTENTION_H
@@ -30,8 +37,11 @@ extern "C" {
  */
 struct attention {
     int batch, heads, kv_heads, seq_q, seq_kv, head_dim;
-    bool causal;
-    float scale; /* usually 1 / sqrt(head_dim) */
+    bool causal, alibi;
+    int window;         /* keys that a causal query sees; 0 for all */
+    float scale;        /* usually 1 / sqrt(head_dim) */
+    float soft_cap;     /* 0 for none */
+    const int *lengths; /* null for none */
     enum tensor_type type;
     const void *Q, *K, *V;
     void *O;
@@ -70,6 +80,7 @@ struct attention_kernel {
     int head_dim_multiple; /* head_dim must be a multiple of this; 0 allows any */
     int alignment;         /* in bytes, of Q, K, V and O; 0 means an element's */
     bool causal;           /* the kernel has a causal mask */
+    bool variants;         /* it takes a window, a soft cap, ALiBi and lengths */
     bool positive_scale;   /* it takes no scale that is zero or negative */
     /* The cost depends on the queries and keys of a tile, at head_dim up to 64 and beyond. */
     int Br[2], Bc[2];
@@ -89,7 +100,8 @@ size_t attention_query_rows(const struct attention *call);
  * (refusal.h): cudaErrorNotSupported for a device that is too old or has too little shared memory;
  * cudaErrorInvalidValue for a null call, what the row's limits exclude, negative batch, heads,
  * seq_q or seq_kv, kv_heads < 1 or heads not a multiple of kv_heads (unless heads is 0), more than
- * MAX_EXTENT rows of Q or of K over all heads, a scale whose product with log2 e is not finite, a
+ * MAX_EXTENT rows of Q or of K over all heads, a window without a mask, a soft cap or window that
+ * is negative, a scale whose product with log2 e is not finite, a
  * null or misaligned pointer to something that is not empty, outputs or a workspace that overlap
  * anything else. An empty O is success with nothing launched.
  */
@@ -106,7 +118,11 @@ enum attention_size {
     ATTENTION_SEQ_KV,
     ATTENTION_HEAD_DIM,
     ATTENTION_CAUSAL,
-    ATTENTION_TYPE /* enum tensor_type */
+    ATTENTION_TYPE, /* enum tensor_type */
+    ATTENTION_WINDOW,
+    ATTENTION_SOFT_CAP,
+    ATTENTION_ALIBI,
+    ATTENTION_LENGTHS /* whether there are lengths */
 };
 
 /* Returns the call that these sizes describe, with the usual scale and no arrays yet. */

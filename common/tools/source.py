@@ -8,7 +8,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LADDERS = ("", "limit/", "hopper/", "decode/", "backward/")  # the core ladder is in the step's own folder
+LADDERS = ("", "limit/", "hopper/", "decode/", "backward/", "variants/")  # the core ladder is in the step's own folder
 
 # These read like the compiler's preprocessor, and like common/simt/translate.cpp; tests/tools/test_labs.py compares them.
 NAME = r"(?:[^\W\d]|\$|\\(?=[uU]))(?:\w|\$|\\(?=[uU]))*"
