@@ -117,18 +117,17 @@ struct strides {
     size_t a_row, a_k, b_k, b_col;
 };
 
-static struct strides strides_of(const long long sizes[MAX_SIZES])
+static struct strides strides_of(size_t N, size_t K)
 {
-    return (struct strides){(size_t)sizes[MATMUL_K], 1, (size_t)sizes[MATMUL_N], 1};
+    const struct strides row_major = {K, 1, N, 1};
+    return row_major;
 }
 
 /* Computes a row of C from terms begin .. end - 1. If scale is not null, it also sums the products'
  * magnitudes, in which the rounding errors of the sum are measured. */
-static void product(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
-                    struct strides at, size_t begin, size_t end, double *C, double *magnitude)
+static void product(const float *A, const float *B, size_t N, size_t row, struct strides at,
+                    size_t begin, size_t end, double *C, double *magnitude)
 {
-    const size_t N = (size_t)sizes[MATMUL_N];
-    const float *A = host[0], *B = host[1];
     for (size_t col = 0; col < N; col++)
         C[col] = 0.0;
     for (size_t col = 0; magnitude && col < N; col++)
@@ -149,7 +148,7 @@ static void reference(const long long sizes[MAX_SIZES], const void *const *host,
 {
     const size_t N = (size_t)sizes[MATMUL_N], K = (size_t)sizes[MATMUL_K];
     for (size_t i = 0; i < rows[0].count; i++)
-        product(sizes, host, rows[0].row[i], strides_of(sizes), 0, K, value[0] + i * N,
+        product(host[0], host[1], N, rows[0].row[i], strides_of(N, K), 0, K, value[0] + i * N,
                 scale[0] + i * N);
 }
 
@@ -158,9 +157,14 @@ static double reference_cost(const long long sizes[MAX_SIZES])
     return (double)sizes[MATMUL_N] * (double)sizes[MATMUL_K];
 }
 
+static double bound_of(double K)
+{
+    return UNIT_ROUNDOFF_F32 * (roundings(K) + 1.0);
+}
+
 static double bound(const long long sizes[MAX_SIZES])
 {
-    return UNIT_ROUNDOFF_F32 * (roundings((double)sizes[MATMUL_K]) + 1.0);
+    return bound_of((double)sizes[MATMUL_K]);
 }
 
 static double flops(const long long sizes[MAX_SIZES])
@@ -235,7 +239,8 @@ static size_t terms(const long long *sizes)
 
 static void partial(const struct mistaken_row *r, size_t begin, size_t end)
 {
-    product(r->sizes, r->host, r->row, strides_of(r->sizes), begin, end, r->value, NULL);
+    const size_t N = (size_t)r->sizes[MATMUL_N], K = (size_t)r->sizes[MATMUL_K];
+    product(r->host[0], r->host[1], N, r->row, strides_of(N, K), begin, end, r->value, NULL);
 }
 
 /* Returns false where the strides leave the arrays. */
@@ -246,7 +251,7 @@ static bool strided(const struct mistaken_row *r, struct strides at)
     if (K == 0 || (M - 1) * at.a_row + (K - 1) * at.a_k >= M * K ||
         (K - 1) * at.b_k + (N - 1) * at.b_col >= K * N)
         return false;
-    product(r->sizes, r->host, r->row, at, 0, K, r->value, NULL);
+    product(r->host[0], r->host[1], N, r->row, at, 0, K, r->value, NULL);
     return true;
 }
 
@@ -258,7 +263,7 @@ enum { LARGEST_TILE = 32 };
     {                                                                                              \
         const size_t M = (size_t)r->sizes[MATMUL_M], N = (size_t)r->sizes[MATMUL_N],               \
                      K = (size_t)r->sizes[MATMUL_K];                                               \
-        struct strides at = strides_of(r->sizes);                                                  \
+        struct strides at = strides_of(N, K);                                                      \
         (void)M, (void)N, (void)K;                                                                 \
         change;                                                                                    \
         return (possible) && strided(r, at);                                                       \

@@ -188,9 +188,14 @@ static double reference_cost(const long long sizes[MAX_SIZES])
     return exponentials * multiply_adds_each * (double)sizes[SOFTMAX_COLS];
 }
 
+static double bound_of(double cols)
+{
+    return UNIT_ROUNDOFF_F32 * (roundings(cols) + 8.0);
+}
+
 static double bound(const long long sizes[MAX_SIZES])
 {
-    return UNIT_ROUNDOFF_F32 * (roundings((double)sizes[SOFTMAX_COLS]) + 8.0);
+    return bound_of((double)sizes[SOFTMAX_COLS]);
 }
 
 /* Each element takes a comparison, a subtraction, an exponential, an addition to the sum, and the
