@@ -358,12 +358,16 @@ def claims_of(name):
 
 
 def rung_table(page, name):
-    """What a rung claims, at the sizes of the claim: bounded, predicted by a formula, counted, measured. What it does not claim
-    is shown where it changed, and what it claims to have kept is not."""
+    """What a rung changes, at the sizes of its claim: bounded, predicted by a formula, counted, measured. What it changes by little
+    is not shown, even where it claims that."""
     rung = ladder.find(name)
     before = ladder.predecessor(rung)
     groups = claims_of(name) or [(facts.kernels()[name]["shown_sizes"].split(), {})]
     rows, predicted = [], False
+
+    def changed(title, now, last):
+        little = 1.5 if title in RATIOS else 1.05
+        return None not in (now, last) and (not 1 / little < last / now < little if now and last else now != last)
 
     def row(title, claim, formula, now, last):
         words = ("lower", "higher") if title in RATIOS else ()
@@ -376,14 +380,12 @@ def rung_table(page, name):
         now, last = Numbers(rung, rung.step, options), Numbers(before, rung.step, options) if before else None
         for counter, claim in claims.items():
             title, value, was = title_of(counter), now.row.get(counter), last.row.get(counter) if last else None
-            if value != was:
+            if not before or changed(title, value, was):
                 predicted |= row(title + at, claim, now.predicted.get(title), value, was)
         told = {title_of(counter) for _, each in groups for counter in each}
         for title, value in now.counted.items() if not at else ():
             was = last.counted.get(title) if last else None
-            little = 1.5 if title in RATIOS else 1.05  # a change that is smaller is not shown
-            changed = None not in (value, was) and not 1 / little < (was / value if value else was == value) < little
-            if title not in told and (changed or title in now.predicted and not before):
+            if title not in told and (changed(title, value, was) or title in now.predicted and not before):
                 predicted |= row(title, "–", now.predicted.get(title), value, was)
     now, last = Numbers(rung, rung.step), Numbers(before, rung.step) if before else None
     pays_at = facts.kernels()[name]["timed_at"]
