@@ -365,6 +365,6 @@ static const struct attention_kernel variants[] = {
 
 const struct step step_06 = {"06_causal_half",
                              {{"core", &attention_problem, core},
+                              {"variants", &attention_problem, variants},
                               {"hopper", &attention_problem, hopper},
-                              {"limit", &attention_problem, limit},
-                              {"variants", &attention_problem, variants}}};
+                              {"limit", &attention_problem, limit}}};

@@ -293,7 +293,7 @@ static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TE
     return cudaSuccess;
 }
 
-static size_t workspace(const struct kernel *kernel, const long long sizes[MAX_SIZES])
+size_t attention_workspace(const struct kernel *kernel, const long long sizes[MAX_SIZES])
 {
     const struct attention_kernel *row = (const struct attention_kernel *)kernel;
     const struct attention call = attention_of(sizes);
@@ -644,17 +644,22 @@ static double flops(const long long sizes[MAX_SIZES])
     return 4.0 * visible_pairs(&call) * call.head_dim * call.batch * call.heads;
 }
 
+/* A window hides keys from all queries. Lengths are not known here: the first sequence, whose
+ * length is seq_kv, counts alone. */
 static double compulsory_bytes(const long long sizes[MAX_SIZES])
 {
     const struct attention call = attention_of(sizes);
     const double rows = (double)attention_query_rows(&call);
-    return 2.0 * (rows + (double)key_rows(&call)) * call.head_dim *
-               (double)tensor_element_bytes(call.type) +
-           rows * sizeof(float);
+    const double row_bytes = call.head_dim * (double)tensor_element_bytes(call.type);
+    const double by_first = fmax(call.seq_kv - call.seq_q + 1.0, 0.0);
+    const double hidden = call.window > 0 ? fmax(by_first - call.window, 0.0) : 0.0;
+    const double keys = (double)call.batch * call.kv_heads * (call.seq_kv - hidden);
+    const double known = sizes[ATTENTION_LENGTHS] ? 1.0 / call.batch : 1.0;
+    return known * (rows + 2.0 * keys) * row_bytes + rows * (row_bytes + sizeof(float));
 }
 
-static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SIZES],
-                       void *const *device, void *workspace_memory, cudaStream_t stream)
+cudaError_t attention_run_sizes(const struct kernel *kernel, const long long sizes[MAX_SIZES],
+                                void *const *device, void *workspace_memory, cudaStream_t stream)
 {
     struct attention call = attention_of(sizes);
     call.Q = device[0];
@@ -1079,7 +1084,7 @@ const struct problem attention_problem = {
     .narrow = narrow,
     .print_limits = print_limits,
     .tensors = tensors,
-    .workspace = workspace,
+    .workspace = attention_workspace,
     .cost = cost,
     .inputs = inputs,
     .reference = reference,
@@ -1087,7 +1092,7 @@ const struct problem attention_problem = {
     .bound = bound,
     .flops = flops,
     .compulsory_bytes = compulsory_bytes,
-    .run = run,
+    .run = attention_run_sizes,
     .mistakes = &mistakes,
     .cases = cases,
     .fits = fits,

@@ -107,6 +107,14 @@ size_t attention_query_rows(const struct attention *call);
  */
 cudaError_t attention_run(const struct attention_kernel *row, const struct attention *call);
 
+/* As attention_run, at sizes as the harness knows them and on arrays in the order of its tensors.
+ */
+cudaError_t attention_run_sizes(const struct kernel *kernel, const long long sizes[MAX_SIZES],
+                                void *const *device, void *workspace, cudaStream_t stream);
+
+/* Returns the bytes of workspace that the kernel asks for at such sizes. */
+size_t attention_workspace(const struct kernel *kernel, const long long sizes[MAX_SIZES]);
+
 /* These are the sizes as the harness knows them. On the command line, kv_heads 0 means "as heads",
  * and seq_q 0 and seq_kv 0 mean "as seq". */
 enum attention_size {

@@ -179,8 +179,8 @@ static double compulsory_bytes(const long long sizes[MAX_SIZES])
     return sizeof(float) * (M * K + K * N + M * N);
 }
 
-static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SIZES],
-                       void *const *device, void *workspace, cudaStream_t stream)
+cudaError_t matmul_run_sizes(const struct kernel *kernel, const long long sizes[MAX_SIZES],
+                             void *const *device, void *workspace, cudaStream_t stream)
 {
     (void)workspace;
     return matmul_run((const struct matmul_kernel *)kernel, device[0], device[1], device[2],
@@ -382,7 +382,7 @@ const struct problem matmul_problem = {
     .bound = bound,
     .flops = flops,
     .compulsory_bytes = compulsory_bytes,
-    .run = run,
+    .run = matmul_run_sizes,
     .mistakes = &mistakes,
     .cases = cases,
 };

@@ -54,6 +54,10 @@ struct matmul_kernel {
 cudaError_t matmul_run(const struct matmul_kernel *row, const float *A, const float *B, float *C,
                        int M, int N, int K, cudaStream_t stream);
 
+/* As matmul_run, at sizes as the harness knows them and on arrays in the order of its tensors. */
+cudaError_t matmul_run_sizes(const struct kernel *kernel, const long long sizes[MAX_SIZES],
+                             void *const *device, void *workspace, cudaStream_t stream);
+
 /* Returns the cost of a kernel with one tile: it reads A once for each tile across C, and B once
  * for each tile down. */
 struct cost matmul_tiled_cost(const struct matmul_kernel *row, int M, int N, int K);

@@ -210,8 +210,8 @@ static double compulsory_bytes(const long long sizes[MAX_SIZES])
     return 2.0 * sizeof(float) * (double)sizes[SOFTMAX_ROWS] * (double)sizes[SOFTMAX_COLS];
 }
 
-static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SIZES],
-                       void *const *device, void *workspace, cudaStream_t stream)
+cudaError_t softmax_run_sizes(const struct kernel *kernel, const long long sizes[MAX_SIZES],
+                              void *const *device, void *workspace, cudaStream_t stream)
 {
     (void)workspace;
     return softmax_run((const struct softmax_kernel *)kernel, device[0], device[1],
@@ -397,7 +397,7 @@ const struct problem softmax_problem = {
     .bound = bound,
     .flops = flops,
     .compulsory_bytes = compulsory_bytes,
-    .run = run,
+    .run = softmax_run_sizes,
     .mistakes = &mistakes,
     .cases = cases,
 };

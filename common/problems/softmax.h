@@ -55,6 +55,10 @@ struct softmax_kernel {
 cudaError_t softmax_run(const struct softmax_kernel *row, const float *input, float *output,
                         int rows, int cols, cudaStream_t stream);
 
+/* As softmax_run, at sizes as the harness knows them and on arrays in the order of its tensors. */
+cudaError_t softmax_run_sizes(const struct kernel *kernel, const long long sizes[MAX_SIZES],
+                              void *const *device, void *workspace, cudaStream_t stream);
+
 /* These are the sizes as the harness knows them. */
 enum softmax_size { SOFTMAX_ROWS, SOFTMAX_COLS };
 

@@ -235,20 +235,27 @@ TEST(exact, a_mask_that_hides_nothing)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* The rungs from mma on take bfloat16 as well */
+/* Some rungs */
 
-static const struct attention_kernel *first_of_two_types(void)
-{
-    const struct attention_kernel *kernel = causal_half_kernels();
-    while (!(kernel->types & 1 << TENSOR_BF16))
-        kernel++;
-    return kernel;
-}
+/* Defines a table of the kernels for whose row the condition holds. */
+#define KERNELS_WHERE(table_of, condition)                                                         \
+    static const struct attention_kernel *table_of(void)                                           \
+    {                                                                                              \
+        static struct attention_kernel table[32];                                                  \
+        size_t count = 0;                                                                          \
+        for (const struct attention_kernel *row = causal_half_kernels(); row->about.name; row++)   \
+            if (condition)                                                                         \
+                table[count++] = *row;                                                             \
+        return table;                                                                              \
+    }
+KERNELS_WHERE(of_two_types, row->types & 1 << TENSOR_BF16)
+KERNELS_WHERE(of_halves_alone, !(row->types & 1 << TENSOR_BF16))
+KERNELS_WHERE(of_16_bytes, row->alignment == 16)
 
 static void check_bfloat16(struct size size, enum input_kind kind, uint64_t seed)
 {
     size.type = TENSOR_BF16;
-    check_sizes(first_of_two_types(), size, kind, seed, 0);
+    check_sizes(of_two_types(), size, kind, seed, 0);
 }
 
 TEST(bfloat16, shapes)
@@ -272,17 +279,14 @@ TEST(bfloat16, inputs)
 
 TEST(bfloat16, contract)
 {
-    check_LSE_is_optional(first_of_two_types(), TENSOR_BF16);
-    check_no_keys(first_of_two_types(), TENSOR_BF16);
+    check_LSE_is_optional(of_two_types(), TENSOR_BF16);
+    check_no_keys(of_two_types(), TENSOR_BF16);
     const struct size size = {1, 2, 1, 9, 70, 16, false, TENSOR_BF16};
-    check_refused_pointers(first_of_two_types(), size);
+    check_refused_pointers(of_two_types(), size);
 
-    /* half and wmma take only halves. */
     struct trial trial = trial_with(size, INPUTS_NORMAL, 5);
     const struct attention call = call_on(&trial);
-    const struct attention_kernel halves[] = {
-        causal_half_kernels()[0], causal_half_kernels()[1], {.about.name = NULL}};
-    expect_refused(halves, &call, "type is bf16; this kernel does not take it");
+    expect_refused(of_halves_alone(), &call, "type is bf16; this kernel does not take it");
     trial_destroy(&trial);
 }
 
@@ -294,9 +298,7 @@ CALL_TEST(contract, no_keys, check_no_keys(causal_half_kernels(), TENSOR_F16))
 
 TEST(contract, refused_calls)
 {
-    const struct attention_kernel halves[] = {
-        causal_half_kernels()[0], causal_half_kernels()[1], {.about.name = NULL}};
-    check_refused_calls(halves, TENSOR_F16);
+    check_refused_calls(of_halves_alone(), TENSOR_F16);
 
     /* The kernels multiply the scale by log2 e. */
     struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
@@ -312,11 +314,10 @@ CALL_TEST(contract, refused_pointers,
           check_refused_pointers(causal_half_kernels(),
                                  in_half((struct size){1, 2, 1, 9, 70, 16}, false)))
 
-/* All kernels but `half` copy 16 bytes at a time. */
 TEST(contract, refused_head_dims)
 {
     static const int head_dim[] = {1, 4, 12, 63, 65, 100, 127};
-    EACH_KERNEL (kernel, causal_half_kernels() + 1) {
+    EACH_KERNEL (kernel, of_16_bytes()) {
         for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++) {
             const long long *const sizes =
                 SIZES(in_half(((struct size){1, 1, 1, 5, 7, head_dim[i]}), true));
@@ -336,10 +337,9 @@ TEST(contract, refused_scales)
     struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
     struct attention call = call_on(&trial);
     call.scale = 0.0f;
-    expect_refused(causal_half_kernels() + 1, &call,
-                   "scale is 0; this kernel takes positive scales");
+    expect_refused(of_16_bytes(), &call, "scale is 0; this kernel takes positive scales");
     call.scale = -0.5f;
-    expect_refused(causal_half_kernels() + 1, &call, "scale is -0.5");
+    expect_refused(of_16_bytes(), &call, "scale is -0.5");
     trial_destroy(&trial);
 }
 
@@ -352,7 +352,7 @@ TEST(contract, refused_alignment)
         const struct attention call = with_array(good, t, (char *)trial.device[t].data + 8);
         snprintf(words, sizeof words, "%s is %p; it must be aligned to 16 bytes",
                  trial.tensors[t].name, (void *)((char *)trial.device[t].data + 8));
-        expect_refused(causal_half_kernels() + 1, &call, words);
+        expect_refused(of_16_bytes(), &call, words);
     }
     trial_destroy(&trial);
 }
@@ -374,7 +374,7 @@ TEST(launches, errors_and_streams_in_bfloat16)
 {
     static const struct size cases[] = {{1, 2, 2, 9, 20, 128, false, TENSOR_BF16},
                                         {1, 1, 1, 9, 20, 64, true, TENSOR_BF16}};
-    check_launches(first_of_two_types(), cases, sizeof cases / sizeof *cases);
+    check_launches(of_two_types(), cases, sizeof cases / sizeof *cases);
 }
 
 TEST(launches, many)
@@ -551,6 +551,7 @@ static void check_sectors(struct size size, double wmma_wavefronts)
     const struct traffic expected[] = {
         {"half", 0, (2 * O + 4 * LSE) / (O + LSE), 0},
         {"wmma", 0, (8 * O + LSE) / (O + LSE), wmma_wavefronts},
+        {"half_variants", 0, (2 * O + 4 * LSE) / (O + LSE), 0},
         {"mma", 0, halves, 0},
         {"mma_async", 0, halves, 0},
         {"mma_swizzled", 0, halves, 0},

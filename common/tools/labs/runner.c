@@ -15,51 +15,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---------------------------------------------------------------------------------------------- */
-/* Calling a row */
-
-static cudaError_t run_matmul(const struct kernel *kernel, const long long *sizes,
-                              void *const *device, void *workspace, cudaStream_t stream)
-{
-    (void)workspace;
-    return matmul_run((const struct matmul_kernel *)kernel, device[0], device[1], device[2],
-                      (int)sizes[MATMUL_M], (int)sizes[MATMUL_N], (int)sizes[MATMUL_K], stream);
-}
-
-static cudaError_t run_softmax(const struct kernel *kernel, const long long *sizes,
-                               void *const *device, void *workspace, cudaStream_t stream)
-{
-    (void)workspace;
-    return softmax_run((const struct softmax_kernel *)kernel, device[0], device[1],
-                       (int)sizes[SOFTMAX_ROWS], (int)sizes[SOFTMAX_COLS], stream);
-}
-
-static cudaError_t run_attention(const struct kernel *kernel, const long long *sizes,
-                                 void *const *device, void *workspace, cudaStream_t stream)
-{
-    struct attention call = attention_of(sizes);
-    call.Q = device[0];
-    call.K = device[1];
-    call.V = device[2];
-    call.O = device[3];
-    call.LSE = device[4];
-    call.workspace = workspace;
-    call.stream = stream;
-    return attention_run((const struct attention_kernel *)kernel, &call);
-}
-
-static size_t workspace_attention(const struct kernel *kernel, const long long *sizes)
-{
-    const struct attention_kernel *row = (const struct attention_kernel *)kernel;
-    const struct attention call = attention_of(sizes);
-    return row->workspace ? row->workspace(&call) : 0;
-}
-
-const struct problem lab_matmul = {.row_bytes = sizeof(struct matmul_kernel), .run = run_matmul};
-const struct problem lab_softmax = {.row_bytes = sizeof(struct softmax_kernel), .run = run_softmax};
+const struct problem lab_matmul = {.row_bytes = sizeof(struct matmul_kernel),
+                                   .run = matmul_run_sizes};
+const struct problem lab_softmax = {.row_bytes = sizeof(struct softmax_kernel),
+                                    .run = softmax_run_sizes};
 const struct problem lab_attention = {.row_bytes = sizeof(struct attention_kernel),
-                                      .run = run_attention,
-                                      .workspace = workspace_attention};
+                                      .run = attention_run_sizes,
+                                      .workspace = attention_workspace};
 
 /* Returns the row of this name, and its problem; null when there is none. */
 static const struct kernel *find(const struct step *step, const char *name,
