@@ -193,6 +193,8 @@ __attribute__((noinline)) static uint64_t begin_on_new_stack(Thread &thread, sim
                "no memory for the stacks of a block of %u threads: each may use %zu KB, and the "
                "system's limit is reached; a smaller SIMT_WORKERS needs less",
                e.block->threads, stack_bytes >> 10);
+        if (from == &e.main) /* no thread has begun, so there is nothing to come back from */
+            return 0;
         abandon_block();
     }
     for (unsigned i = 0; i < stacks_at_a_time; i++)

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <fstream>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace simt;
@@ -75,10 +76,21 @@ static unsigned long long group_memory()
     return least;
 }
 
+static unsigned long long limit_of(int resource)
+{
+    struct rlimit limit;
+    return getrlimit(resource, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
 unsigned long long simt::affordable_blocks(unsigned threads)
 {
     static const unsigned long long memory = std::min(
         static_cast<unsigned long long>(sysconf(_SC_PHYS_PAGES)) * page_bytes(), group_memory());
+    /* Limits of a process (ulimit -d, -v) count whole stacks, used or not; half is left to others.
+     */
+    static const unsigned long long countable =
+        std::min(limit_of(RLIMIT_DATA), limit_of(RLIMIT_AS));
     /* Few kernels use more than a page of stack, and its top may lie in the page before. */
-    return std::max(1ull, memory / 2 / (2 * page_bytes() * threads));
+    return std::max(1ull, std::min(memory / 2 / (2 * page_bytes() * threads),
+                                   countable / 2 / (stack_stride() * threads)));
 }
