@@ -2,6 +2,7 @@
 import collections
 
 import svg
+import traces
 import views
 from draw_04 import SMALL, deal
 
@@ -134,7 +135,7 @@ def picture_05_split_kv_naive():
     return picture
 
 
-def owned(picture, x, kernel, sizes, columns, cell):
+def owned(picture, x, kernel, sizes, columns, cell, says=""):
     """The elements of O that warps and one thread store, of the first 128 queries."""
     launch = views.traced("05", kernel, sizes, 0)[-1]
     who = {}
@@ -144,22 +145,45 @@ def owned(picture, x, kernel, sizes, columns, cell):
     rows = max(row for row, _ in who) + 1
     mine = [place for place, kind in who.items() if kind == 6]
     kinds = ["c0", "c2", "c3", "c4", "c5", "c6", "c1"]
-    views.owners(picture, x, 44, rows, columns, cell, who, f"{kernel}: {rows} queries", kinds)
+    views.owners(picture, x, 44, rows, columns, cell, who, says or f"{kernel}: {rows} queries", kinds)
     return x + columns * cell + 20, 64, mine, rows * cell + 64
+
+
+def scores_owned(launch):
+    """Who has which score of the first tile of keys, as in owned(): a thread stores its P, a run of rows at a time, key by key,
+    into its warp's slab of shared memory."""
+    who = {}
+    for warp in range(4):
+        stores = [event for event in views.accesses(launch, "store", "dynamic", "shared", warp) if event["bytes"] == 16]
+        words = [[byte // 4 for _, byte in traces.places(event["at"])] for event in stores[:len(stores) // 2]]
+        slab = min(min(lanes) for lanes in words)
+        pitch = words[0][1] - words[0][0]  # lane 1 has the next key
+        for lane, word in ((lane, word) for lanes in words for lane, word in enumerate(lanes)):
+            for row in range(4):
+                key, first = divmod(word - slab, pitch)
+                who[16 * warp + first + row, key] = 6 if (warp, lane) == (0, 5) else warp
+    return who
 
 
 def picture_05_flash_v2_rectangles():
     picture = svg.Picture("flash_v2_rectangles: a warp owns whole rows, from S to O",
-                          "Four warps with 16 queries each; a thread has 4 rows.")
-    x, y, mine, bottom = owned(picture, 20, "flash_v2_rectangles", "--heads 1 --seq 64 --head-dim 64", 64, 4)
+                          "Four warps with 16 queries each; a thread has 4 rows of S and of O.")
+    sizes = "--heads 1 --seq 64 --head-dim 64"
+    scores = scores_owned(views.traced("05", "flash_v2_rectangles", sizes, 0)[-1])
+    keys = max(key for _, key in scores) + 1
+    views.same(len(scores), 64 * keys, "scores of a tile")
+    views.owners(picture, 20, 44, 64, keys, 4, scores, f"S: {keys} keys", ["c0", "c2", "c3", "c4", "c5", "c6", "c1"])
+    x, y, mine, bottom = owned(picture, 40 + 4 * keys, "flash_v2_rectangles", sizes, 64, 4, "O: 64 queries, 64 features")
     picture.legend(x, y + 16, [("c0", "warp 0"), ("c2", "warp 1"), ("c3", "warp 2"), ("c4", "warp 3")])
-    picture.legend(x, y + 40, [("c1", f"thread 5: {len(mine)} elements of O, in {len({row for row, _ in mine})} rows")])
-    y += 76
-    picture.text(x, y, "No row crosses a warp, so no barrier waits for a maximum or a sum.", "m")
+    picture.legend(x, y + 40, [("c1", f"thread 5: {list(scores.values()).count(6)} elements of S and {len(mine)} of O")])
+    picture.text(x, y + 72, f"both in {len({row for row, _ in mine})} rows", "m")
+    y += 100
+    picture.text(x, y, "No row crosses a warp, so no barrier waits", "m")
+    picture.text(x, y + 16, "for a maximum or a sum.", "m")
     for i, kernel in enumerate(("flash_v2", "flash_v2_rectangles")):
-        launch = views.traced("05", kernel, "--heads 1 --seq 64 --head-dim 64")[-1]
+        launch = views.traced("05", kernel, sizes)[-1]
         queries = 64 // launch.grid[0]
-        picture.text(x, y + 30 + i * 22,
+        picture.text(x, y + 46 + i * 22,
                      f"{kernel}: {launch.counters['barriers']} barriers in {launch.grid[0]} block{'s' * (launch.grid[0] > 1)} of {queries} queries")
     picture.down_to(bottom)
     return picture

@@ -119,6 +119,7 @@ def group_table(runs, shown, own, title, pattern, unit, ratios):
 
 
 def table(page, step, runs):
+    """What a page shows: the table with the shape at which most of its rungs are timed; the others are folded."""
     groups, _, _ = STEPS[step]
     names, own = lessons.shown_on(page), [rung.name for rung in lessons.rungs_of(page)]
     core = page == ROOT / step / "README.md"
@@ -132,8 +133,8 @@ def table(page, step, runs):
     ratios = [pair for pair in __import__(f"draw_{step[:2]}").RATIOS if pair[0] in own]
     details = "; ".join(unique(part for run in runs for part in run.comments["versions"].split("; ")))
     files = " and ".join(f"[{run.name}]({results}/{run.name})" for run in runs)
-    plots = [f"[{what}]({results}/{step}_{suffix}.svg)" for what, suffix in
-             (("share of the best peer", "share"), ("roofline", "roofline"))]
+    plots = (f"[share of the best peer]({results}/{step}_share.svg), [speed against FLOP per byte]({results}/{step}_roofline.svg), "
+             f"a [roofline]({os.path.relpath(ROOT / 'docs/glossary.md', page.parent)}#roofline)")
     sustained = any(protocol == "sustained" for run in runs for _, protocol, _ in run.rows)
     rungs = {path.stem.partition("_")[2] for path in of_steps("[0-9]*_*.cu", step)}
     gone = unique(name for run in runs for (_, _, name), row in run.rows.items()
@@ -141,11 +142,17 @@ def table(page, step, runs):
     text = lessons.paragraph(
         f"Measured by `make bench-{step[:2]}` on one {runs[0].comments['device']} ({details}): medians after a rest and with "
         f"a cold L2 cache{'; *sustained*: back to back' if sustained else ''}. A ratio is of speeds in the same run, above "
-        f"1 where ours is faster. Spread, clocks and power: {files}. Plots: {', '.join(plots)}." +
+        f"1 where ours is faster. Spread, clocks and power: {files}. Plots: {plots}." +
         (f" Measured on an earlier ladder, whose rungs {' and '.join(f'`{name}`' for name in gone)} are cut in several now."
          if gone else ""))
-    tables = [group_table(runs, shown, {*own, *gone}, *group, ratios) for group in groups]
-    return "\n\n".join([text, *filter(None, tables)])
+    tables = {title: group_table(runs, shown, {*own, *gone}, title, pattern, unit, ratios) for title, pattern, unit in groups}
+    tables = {title: lines for title, lines in tables.items() if lines}
+    shapes = [shape for shape, name in lessons.measurements(step) if name in own]
+    lesson = lessons.common_to(lessons.rungs_of(page), "timed_at") or max(shapes, key=shapes.count, default="")
+    chief = next((title for title, pattern, _ in groups if title in tables and re.match(pattern, lesson)), next(iter(tables), None))
+    others = [title for title in tables if title != chief]
+    fold = [f"<details><summary>The same for {'; '.join(others)}</summary>", *(tables[title] for title in others), "</details>"]
+    return "\n\n".join([text, *([tables[chief]] if chief else []), *(fold if others else [])])
 
 
 def size_of(label):
