@@ -357,6 +357,14 @@ def claims_of(name):
     return groups
 
 
+def taken_by(rung, options):
+    """The options without those of attention's variants where the rung does not take them."""
+    if facts.kernels()[rung.name].get("variants", True):
+        return options
+    text = re.sub(r"--(?:window|soft-cap) \d+|--(?:alibi|lengths)\b", "", " ".join(options))
+    return text.split()
+
+
 def rung_table(page, name):
     """What a rung changes, at the sizes of its claim: bounded, predicted by a formula, counted, measured. What it changes by little
     is not shown, even where it claims that."""
@@ -377,7 +385,7 @@ def rung_table(page, name):
 
     for options, claims in groups:
         at = f", at `{' '.join(options)}`" if options is not groups[0][0] else ""
-        now, last = Numbers(rung, rung.step, options), Numbers(before, rung.step, options) if before else None
+        now, last = Numbers(rung, rung.step, options), Numbers(before, rung.step, taken_by(before, options)) if before else None
         for counter, claim in claims.items():
             title, value, was = title_of(counter), now.row.get(counter), last.row.get(counter) if last else None
             if not before or changed(title, value, was):

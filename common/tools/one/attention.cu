@@ -23,6 +23,7 @@ static bool check(void)
     memset(&call, 0, sizeof call);
     call.batch = batch, call.heads = heads, call.kv_heads = kv_heads;
     call.seq_q = seq_q, call.seq_kv = seq_kv, call.head_dim = head_dim, call.causal = causal;
+    call.window = window, call.soft_cap = (float)soft_cap, call.alibi = alibi;
     call.scale = 1.0f / sqrtf((float)head_dim);
     call.type = type;
     call.Q = on_device(host[0], queries * bytes);

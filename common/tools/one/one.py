@@ -18,7 +18,7 @@ import facts  # noqa: E402  (its path is set above)
 from source import ROOT, behind, closure, of_steps, resolved, without_comments  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-SIZES = {"matmul": "m n k", "softmax": "rows cols", "attention": "batch heads kv_heads seq_q seq_kv head_dim causal"}
+SIZES = {"matmul": "m n k", "softmax": "rows cols", "attention": "batch heads kv_heads seq_q seq_kv head_dim causal window soft_cap alibi"}
 SAME = {"kv_heads": "heads", "seq_q": "seq", "seq_kv": "seq"}  # where a case does not say
 
 # A kernel's file may use these parts of the project, in the order in which they must stand. Unused ones are left out.
@@ -181,6 +181,8 @@ def loop(kernel):
     """Returns (sizes, main): the cases and the variables that hold one of them, and a main() that checks each."""
     names, rows = SIZES[kernel["problem"]].split(), []
     for options in kernel["quick"]:
+        if "--lengths" in options:  # these are drawn
+            continue
         given = {size.replace("-", "_"): value or "1" for size, value in re.findall(r"--(\S+)(?: (\d+))?(?= --|$)", re.sub(r" --type \w+", "", options))}
         rows.append([given.get(size) or given.get(SAME.get(size), "0") for size in names])
     table = ",\n".join("    {" + ", ".join(row) + "}" for row in rows)
