@@ -8,6 +8,7 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -70,6 +71,7 @@ class Workshop:
         with open(self.top / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not self.base.exists():
+                print("grade: the first grading compiles the backend and the harness, which takes some minutes once", file=sys.stderr, flush=True)
                 finished, self.base = self.base, self.base.with_suffix(".new")
                 shutil.rmtree(self.base, ignore_errors=True)
                 self.base.mkdir()
