@@ -58,13 +58,8 @@ def unused(rung):
     return " ".join(f"(void){name};" for name in names)
 
 
-def before(rung):
-    """Returns the text of the rung before, or of the naive kernel, under this rung's name; None for a naive kernel."""
-    rows = [row for row in facts.kernels().values() if row["problem"] == rung.problem]
-    name = rung.about["after"] or next(row["name"] for row in rows if row["step"] == rung.step or rung.problem != "attention")
-    row = facts.kernels()[name]
-    if name == rung.kernel or rung.about["after"] and row["step"] != rung.step:  # tests/steps/test_claims.c has both
-        return None
+def renamed(rung, row):
+    """Returns the text of another kernel of the rung's problem under this rung's name."""
     source = ROOT / row["step"] / row["file"]
     text = source.read_text()
     # Both are in one program, and this one is in another folder.
@@ -73,7 +68,26 @@ def before(rung):
         text = re.sub(rf"\b{kernel}\b", f"{kernel}_again", text)
     text = re.sub(r'#include "([^"]+)"', lambda found: f'#include "{source.parent.relative_to(ROOT)}/{found[1]}"'
                   if (source.parent / found[1]).exists() else found[0], text)
-    return re.sub(rf"\b{rung.problem}_{name}\b", f"{rung.problem}_{rung.kernel}", text)
+    return re.sub(rf"\b{rung.problem}_{row['name']}\b", f"{rung.problem}_{rung.kernel}", text)
+
+
+def naive(rung):
+    """Returns the first kernel of the step, or for attention of the first step of its kind, that takes the rung's types."""
+    return next(row for row in facts.kernels().values() if row["problem"] == rung.problem and row["types"][0] in rung.about["types"]
+                and (row["step"] == rung.step or rung.problem != "attention"))
+
+
+def before(rung):
+    """Returns the text of the rung before, or of the naive kernel, under this rung's name; None for a naive kernel."""
+    row = facts.kernels()[rung.about["after"]] if rung.about["after"] else naive(rung)
+    # tests/steps/test_claims.c has both a kernel of another step and the one that follows it
+    other_step = rung.about["after"] and row["step"] != rung.step
+    return None if row["name"] == rung.kernel or other_step else renamed(rung, row)
+
+
+def serial(rung):
+    """Returns one thread that does everything, under the rung's name."""
+    return renamed(rung, {"step": "tests", "file": "steps/serial.cu", "name": "serial"})
 
 
 def undone(rung):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the grader.
 
-    tests/tools/test_labs.py [NAME ...]  formats, sandbox, names, variants, given, readers, own, speed, fallback, hostile, deadline, report, class, slurm (default: all)
+    tests/tools/test_labs.py [NAME ...]  formats, sandbox, names, variants, given, readers, own, bodies, speed, fallback, hostile, deadline, report, class, slurm (default: all)
 
 `class` is the longest: solutions, mistakes and cheats of step 01, thirty at a time, are graded by the program itself, and
 every one must end in time with a valid results file, the right score and nothing told or left behind.
@@ -18,13 +18,15 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common/tools/labs"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "common/tools" / name) for name in ("labs", "learn", "broken")]
 import formats
 import grade
 import handout
+import learn
 import sandbox
 import schemas
 import source
+import test_bodies
 import test_slurm
 import workshop
 
@@ -665,6 +667,34 @@ def test_own_kernels():
     print(f"  {len(chosen)} of {len(rows)} kernels, seed {seed}", flush=True)
 
 
+def test_bodies_of_others():
+    """A kernel that is right without its rung's idea has a tenth of the points at most: the rung before, the naive kernel and one
+    thread that does everything, under the names of some rungs by seed, with ALL=1 of all that claim something and follow another."""
+    rungs = [rung for step in learn.STEPS.values() for rung in learn.rungs_of(step)
+             if rung.about["claims"] and test_bodies.naive(rung)["name"] != rung.kernel]
+    seed = os.environ.get("SEED") or time.strftime("%Y%m%d")
+    chosen = rungs if os.environ.get("ALL") else random.Random(seed).sample(rungs, 3)
+    jobs = [(rung, what, text) for rung in chosen for what, text in (
+        ("the rung before", test_bodies.before(rung)), ("the naive kernel", test_bodies.renamed(rung, test_bodies.naive(rung))),
+        ("one thread", test_bodies.serial(rung))) if text]
+    with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        def run(job):
+            rung, what, text = job
+            folder = pathlib.Path(name) / f"{rung.kernel} {what}"
+            shutil.copytree(ROOT / rung.step, folder)
+            (folder / rung.about["file"]).write_text(text)
+            grade_by_program(folder, folder / "results", "gradescope", rung.kernel, rung.step[:2], LAB_SEED=seed, LAB_SECONDS=str(SECONDS))
+            return rung, what, json.loads((folder / "results").read_text())
+
+        points = {}
+        for rung, what, results in pool.map(run, jobs):
+            points.setdefault(rung.kernel, {})[what] = results["score"]
+            reasons = sorted({test["output"] for test in results["tests"] if test.get("status") != "passed"})
+            expect(results["score"] <= grade.WITHOUT_CLAIM * grade.POINTS, f"{rung.kernel}: {what} has {results['score']} points: {reasons[:3]}")
+    for kernel, row in points.items():
+        print(f"  {kernel}: " + ", ".join(f"{what} {score:g}" for what, score in row.items()), flush=True)
+
+
 def test_speed():
     """The CPU is asked what a GPU would be: laps, their outputs, the ratio's points, the leaderboard."""
     slow = in_sum("for (volatile int i = 0; i < 300; i++) {}")
@@ -872,7 +902,7 @@ def test_slurm_cluster():
 
 
 TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "variants": test_variants,
-         "given": test_given_kernels, "readers": test_readers, "own": test_own_kernels, "speed": test_speed, "fallback": test_fallback,
+         "given": test_given_kernels, "readers": test_readers, "own": test_own_kernels, "bodies": test_bodies_of_others, "speed": test_speed, "fallback": test_fallback,
          "hostile": test_hostile, "deadline": test_deadline, "report": test_report, "class": test_class, "slurm": test_slurm_cluster}
 
 if __name__ == "__main__":
