@@ -93,7 +93,19 @@ static const struct column columns[COLUMNS] = {
     [FLOP_PER_BYTE] = {{"FLOP per", "byte"}, 10, RATIO, false},
 };
 
-/* Evaluates a row's numbers, NAN for what is not known. `before` is the row before, or null. */
+/* Returns the row that this one is compared with: of the kernel that it changes, or else the one
+ * before; -1 for none. */
+static long row_before(const struct result *results, long row)
+{
+    const char *after = results[row].kernel->after;
+    for (long other = row - 1; after && other >= 0; other--)
+        if (strcmp(results[other].kernel->name, after) == 0)
+            return other;
+    return row - 1;
+}
+
+/* Evaluates a row's numbers, NAN for what is not known. `before` is the row to compare with, or
+ * null. */
 static void evaluate(double value[COLUMNS], const double *before, const struct request *request,
                      const struct result *result)
 {
@@ -278,9 +290,11 @@ static void print_heading(const struct request *request, const char *device)
     write_count(bytes, request->problem->compulsory_bytes(request->sizes));
     printf("%s on %s (backend %s)\n", request->step->name, device, backend_name());
     for (int index = 0; request->options[index].name; index++) {
-        if (request->options[index].hidden)
+        const struct size_option *size = &request->options[index];
+        const bool left_out = request->sizes[index] == 0 && size->device == 0 && !size->choices;
+        if (size->hidden || left_out)
             continue;
-        printf("%s%s ", index > 0 ? "  " : "", request->options[index].name);
+        printf("%s%s ", index > 0 ? "  " : "", size->name);
         print_size(request, index, "");
     }
     printf("\ninputs %s  seed %llu\n", input_kind_name(request->inputs),
@@ -294,17 +308,21 @@ static void print_table(const struct request *request, const char *device,
 {
     struct grid grid = {.rows = count, .cell = calloc(count + 1, sizeof *grid.cell)};
     int names = width("kernel");
-    double value[2][COLUMNS]; /* numbers of this row and of the one before */
-    if (grid.cell == NULL) {
+    double(*value)[COLUMNS] = calloc(count + 1, sizeof *value);
+    if (grid.cell == NULL || value == NULL) {
         fprintf(stderr, "there is no memory left for a table\n");
+        free(grid.cell);
+        free(value);
         return;
     }
     for (size_t row = 0; row < count; row++) {
         names = larger(names, width(results[row].kernel->name));
-        evaluate(value[row % 2], row > 0 ? value[(row + 1) % 2] : NULL, request, &results[row]);
+        const long before = row_before(results, (long)row);
+        evaluate(value[row], before < 0 ? NULL : value[before], request, &results[row]);
         for (int column = 0; column < COLUMNS; column++)
-            write_cell(grid.cell[row][column], value[row % 2], column);
+            write_cell(grid.cell[row][column], value[row], column);
     }
+    free(value);
     for (int column = 0; column < COLUMNS; column++)
         grid.width[column] = column_width(&grid, column, request->wide);
     if (!request->wide)

@@ -1,13 +1,6 @@
 /* Step 06: FlashAttention-2 in half precision, causal or not, from CUDA cores to Hopper. */
-#include "harness/ladder.h"
-#include "06_causal_half/06_step.h"
 #include "attention_numbers.h"
 #include "half_cases.h"
-
-static const struct attention_kernel *causal_half_kernels(void)
-{
-    return step_rows(&step_06, &attention_problem);
-}
 
 static void check(struct size size, bool causal, enum input_kind kind, uint64_t seed)
 {
@@ -237,18 +230,6 @@ TEST(exact, a_mask_that_hides_nothing)
 /* ---------------------------------------------------------------------------------------------- */
 /* Some rungs */
 
-/* Defines a table of the kernels for whose row the condition holds. */
-#define KERNELS_WHERE(table_of, condition)                                                         \
-    static const struct attention_kernel *table_of(void)                                           \
-    {                                                                                              \
-        static struct attention_kernel table[32];                                                  \
-        size_t count = 0;                                                                          \
-        for (const struct attention_kernel *row = causal_half_kernels(); row->about.name; row++)   \
-            if (condition)                                                                         \
-                table[count++] = *row;                                                             \
-        return table;                                                                              \
-    }
-KERNELS_WHERE(of_two_types, row->types & 1 << TENSOR_BF16)
 KERNELS_WHERE(of_halves_alone, !(row->types & 1 << TENSOR_BF16))
 KERNELS_WHERE(of_16_bytes, row->alignment == 16)
 

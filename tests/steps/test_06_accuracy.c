@@ -1,22 +1,6 @@
 /* Step 06: how accurate half precision is, by the same arithmetic on the host. */
-#include "harness/ladder.h"
-#include "06_causal_half/06_step.h"
 #include "attention_numbers.h"
 #include "half_cases.h"
-
-static const struct attention_kernel *causal_half_kernels(void)
-{
-    return step_rows(&step_06, &attention_problem);
-}
-
-/* The rungs from here on take bfloat16 as well. */
-static const struct attention_kernel *first_of_two_types(void)
-{
-    const struct attention_kernel *kernel = causal_half_kernels();
-    while (!(kernel->types & 1 << TENSOR_BF16))
-        kernel++;
-    return kernel;
-}
 
 enum precision { HALF, BFLOAT16, SINGLE, DOUBLE };
 
@@ -154,7 +138,7 @@ static void expect_errors_like_the_host(const struct trial *trial, const struct 
                                    call, rows, value, &largest);
     cr_assert(host > 0.0 && host < (half ? 0.01 : 0.08) * largest,
               "%s: the host's error is %g of %g", what, host, largest);
-    EACH_KERNEL (kernel, half ? causal_half_kernels() : first_of_two_types()) {
+    EACH_KERNEL (kernel, half ? causal_half_kernels() : of_two_types()) {
         run_both(kernel, trial, call);
         const double error = kernel_error(trial, value);
         cr_expect(error <= 2.0 * host,
@@ -353,7 +337,7 @@ CALL_TEST(values, a_NaN_score_makes_its_row_NaN,
           check_nan_scores(causal_half_kernels(),
                            in_half((struct size){1, 1, 1, QUERIES, KEYS, FEATURES}, true)))
 CALL_TEST(values, a_NaN_score_makes_its_row_NaN_in_bfloat16,
-          check_nan_scores(first_of_two_types(),
+          check_nan_scores(of_two_types(),
                            (struct size){1, 1, 1, QUERIES, KEYS, FEATURES, true, TENSOR_BF16}))
 
 /* The first key, which every query sees, has all the weight, or no key has any. */

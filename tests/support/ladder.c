@@ -188,15 +188,16 @@ static bool watched(void)
     return strcmp(backend_name(), "check") == 0 || getenv(WATCHED_VARIABLE) != NULL;
 }
 
-/* Returns "m=3 n=5 k=7", valid until the next call. */
+/* Returns "m=3 n=5 k=7", without what is 0 unless said otherwise; valid until the next call. */
 static const char *describe(const struct problem *problem, const long long *sizes)
 {
     static char text[200];
     size_t used = 0;
     text[0] = '\0';
     for (int s = 0; problem->sizes[s].name && used < sizeof text; s++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s=%lld", s > 0 ? " " : "",
-                                 problem->sizes[s].name, sizes[s]);
+        if (sizes[s] != 0 || problem->sizes[s].device != 0)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s=%lld", used ? " " : "",
+                                     problem->sizes[s].name, sizes[s]);
     return text;
 }
 
