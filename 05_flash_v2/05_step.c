@@ -2,6 +2,7 @@
 #include "05_step.h"
 #include "2_flash_v2.h"
 #include "harness/ladder.h"
+#include "05_flash_v2/backward/backward_tiles.h"
 #include "05_flash_v2/decode/7_split_kv_naive.h"
 #include "05_flash_v2/decode/8_split_kv.h"
 #include "device/device.h"
@@ -95,6 +96,88 @@ static struct cost flash_v2_large_tiles_cost(const struct attention_kernel *row,
                                  width(call));
 }
 
+/* Elements of S, and the floats of D. */
+static size_t backward_scores(const struct attention_backward *call)
+{
+    return attention_backward_query_rows(call) * (size_t)call->seq_kv;
+}
+
+static size_t backward_D_workspace(const struct attention_backward *call)
+{
+    return attention_backward_query_rows(call) * sizeof(float);
+}
+
+static size_t backward_standard_workspace(const struct attention_backward *call)
+{
+    return 2 * backward_scores(call) * sizeof(float) + backward_D_workspace(call);
+}
+
+/* D loads dO and O once. Stores are the gradients, D, and what else a kernel stores. */
+static struct cost backward_cost(const struct attention_backward *call, long long loads,
+                                 long long stores)
+{
+    const long long queries = attention_backward_query_rows(call), d = call->head_dim;
+    const long long keys = attention_backward_key_rows(call);
+    loads += 2 * queries * d;
+    stores += queries + 2 * keys * d;
+    return (struct cost){loads, stores, sizeof(float) * loads, sizeof(float) * stores};
+}
+
+/* Five products from memory; LSE, P and D once for each score; P and dS are stored. */
+static struct cost backward_standard_cost(const struct attention_backward *call)
+{
+    const long long scores = backward_scores(call), d = call->head_dim;
+    return backward_cost(call, scores * (10 * d + 3),
+                         2 * scores + (long long)attention_backward_query_rows(call) * d);
+}
+
+enum { BACKWARD_TILE = 16 };
+
+/* K and V once, Q and dO once for each tile of keys, LSE and D once for each score. What atomics
+ * add to dQ is not counted here. */
+static struct cost backward_recompute_cost(const struct attention_backward *call)
+{
+    const long long d = call->head_dim, queries = attention_backward_query_rows(call);
+    const long long keys = attention_backward_key_rows(call);
+    const long long tiles = ceil_div(call->seq_kv, BACKWARD_TILE);
+    return backward_cost(
+        call, 2 * keys * d + tiles * queries * 2 * d + 2 * (long long)backward_scores(call), 0);
+}
+
+/* The second pass loads Q and dO once, LSE and D in each of a row's threads, K and V once for each
+ * tile of queries. */
+static struct cost backward_two_pass_cost(const struct attention_backward *call)
+{
+    const long long d = call->head_dim, queries = attention_backward_query_rows(call);
+    const long long heads = (long long)call->batch * call->heads;
+    const long long tiles = heads * ceil_div(call->seq_q, BACKWARD_TILE);
+    const long long second = queries * (2 * d + 2 * BACKWARD_TILE) + tiles * call->seq_kv * 2 * d;
+    struct cost cost = backward_recompute_cost(call);
+    cost.loads += second;
+    cost.bytes_read += sizeof(float) * second;
+    cost.stores += queries * d;
+    cost.bytes_written += sizeof(float) * queries * d;
+    return cost;
+}
+
+/* As backward_recompute with the device's tile, 16 bytes at a time; LSE and D once for each tile of
+ * keys. */
+static struct cost backward_registers_cost(const struct attention_backward *call)
+{
+    struct device_limits device;
+    current_device(&device);
+    const bool large = large_backward_tile_fits(call->head_dim, &device);
+    const long long Bc = backward_tile_of(large, call->head_dim).Bc;
+    const long long d = call->head_dim, queries = attention_backward_query_rows(call);
+    const long long keys = attention_backward_key_rows(call), wide = d % 4 == 0 ? 4 : 1;
+    const long long passes = queries * ceil_div(call->seq_kv, (int)Bc);
+    const long long tiles = 2 * keys * d + passes * 2 * d;
+    struct cost cost = backward_cost(call, tiles + passes * 2, 0);
+    cost.loads -= tiles - tiles / wide;
+    cost.stores -= 2 * keys * d - 2 * keys * d / wide;
+    return cost;
+}
+
 static const struct attention_kernel core[] = {
     ATTENTION_ROW(flash_v2_exchanged, "1_flash_v2_exchanged.cu",
                   "flash_v1 with its two loops exchanged; O is divided by l once, at the end",
@@ -164,7 +247,30 @@ static const struct attention_kernel decode[] = {
     {.about.name = NULL},
 };
 
+static const struct attention_backward_kernel backward[] = {
+    ATTENTION_BACKWARD_ROW(backward_standard, "09_backward_standard.cu",
+                           "the gradients as they are written down: P and dS in global memory",
+                           .max_head_dim = 128, .workspace = backward_standard_workspace,
+                           .cost = backward_standard_cost),
+    ATTENTION_BACKWARD_ROW(backward_recompute, "10_backward_recompute.cu",
+                           "P again from LSE; dK and dV stay on chip, dQ is added by atomics",
+                           .about.after = "backward_standard", .about.flushes_subnormals = true,
+                           .max_head_dim = 128, .workspace = backward_D_workspace,
+                           .cost = backward_recompute_cost),
+    ATTENTION_BACKWARD_ROW(backward_two_pass, "11_backward_two_pass.cu",
+                           "no atomics: a second pass, by tiles of queries, makes dQ",
+                           .about.after = "backward_recompute", .max_head_dim = 128,
+                           .workspace = backward_D_workspace, .cost = backward_two_pass_cost),
+    ATTENTION_BACKWARD_ROW(backward_registers, "12_backward_registers.cu",
+                           "rectangles of S, dP, dK, dV and dQ in registers",
+                           .about.after = "backward_recompute", .about.flushes_subnormals = true,
+                           .max_head_dim = 128, .workspace = backward_D_workspace,
+                           .cost = backward_registers_cost),
+    {.about.name = NULL},
+};
+
 const struct step step_05 = {"05_flash_v2",
                              {{"core", &attention_problem, core},
                               {"limit", &attention_problem, limit},
-                              {"decode", &attention_problem, decode}}};
+                              {"decode", &attention_problem, decode},
+                              {"backward", &attention_backward_problem, backward}}};

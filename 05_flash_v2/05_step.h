@@ -4,6 +4,7 @@
 #define STEP_05_H
 
 #include "problems/attention.h"
+#include "problems/attention_backward.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -12,6 +13,12 @@ extern "C" {
 attention_fn attention_flash_v2_exchanged, attention_flash_v2, attention_flash_v2_rectangles,
     attention_flash_v2_async, attention_flash_v2_large_tiles, attention_flash_v2_base_2,
     attention_split_kv_naive, attention_split_kv;
+
+attention_backward_fn attention_backward_standard, attention_backward_recompute,
+    attention_backward_two_pass, attention_backward_registers;
+
+/* Starts D = rowsum(dO∘O) on the call's stream. */
+cudaError_t attention_backward_row_dots(const struct attention_backward *call, float *D);
 
 struct step;
 extern const struct step step_05;

@@ -35,6 +35,12 @@ struct view {
     size_t bad_rows, bad_cols;
 };
 
+/* Counts from the first output. */
+static int output_of(const struct view *view)
+{
+    return view->index - view->outputs->input_count;
+}
+
 static double out(const struct view *view, size_t row, size_t col)
 {
     return tensor_element(view->data, view->tensor->type, row * view->cols + col);
@@ -674,8 +680,12 @@ struct attempt {
 static bool row_made_by(const struct view *view, const struct attempt *by, size_t row,
                         struct evidence *evidence)
 {
-    const struct mistaken_row r = {view->outputs->sizes, view->outputs->host, row,
-                                   by->mistake ? by->mistake->tile : 0, by->value};
+    const struct mistaken_row r = {view->outputs->sizes,
+                                   view->outputs->host,
+                                   row,
+                                   by->mistake ? by->mistake->tile : 0,
+                                   output_of(view),
+                                   by->value};
     if (by->mistake && !by->mistake->compute(&r))
         return false;
     if (!by->mistake)
@@ -728,8 +738,8 @@ static bool partial_sum(const struct view *view, struct explanation *explanation
     enum { STEP = 8 };
     const struct outputs *outputs = view->outputs;
     const double affordable = AFFORDABLE / outputs->problem->reference_cost(outputs->sizes);
-    const size_t terms = view->mistakes->terms(outputs->sizes);
-    const char *term = view->mistakes->term;
+    const size_t terms = view->mistakes->terms(outputs->sizes, output_of(view));
+    const char *term = view->mistakes->term[output_of(view)];
     size_t step = 1; /* between the ends that are tried; 1 close to the last */
     while ((double)terms / (double)step > affordable && step < terms)
         step *= 2;
@@ -984,7 +994,9 @@ static bool first_head(const struct view *view, struct explanation *explanation)
 static void find(const struct view *view, struct explanation *explanation)
 {
     double *value = malloc((view->cols + 1) * sizeof *value);
-    const bool known = view->mistakes && view->index == view->outputs->input_count;
+    const bool known =
+        view->mistakes &&
+        output_of(view) <= (view->mistakes->outputs ? view->mistakes->outputs - 1 : 0);
     const bool numbers = view->nan == 0 && view->unwritten < view->wrong;
     if (!value || without_value(view, explanation) || not_a_number(view, explanation) ||
         (numbers && (zeros(view, explanation) || integers(view, explanation) ||

@@ -24,11 +24,14 @@ struct explanation {
     char elements[6000];
 };
 
-/* A mistaken row is one of the first output; `value` has room for it. */
+enum { MAX_MISTAKEN = 3 };
+
+/* A mistaken row is one of the outputs, counted from the first; `value` has room for it. */
 struct mistaken_row {
     const long long *sizes;
     const void *const *host; /* the inputs */
     size_t row, tile;        /* tiles of so many keys, where the mistake depends on them */
+    int output;
     double *value;
 };
 
@@ -47,9 +50,10 @@ struct mistake {
 /* struct mistakes lists the mistakes that a problem's values reveal. */
 struct mistakes {
     const struct mistake *list; /* ends with a null name; the first that fits is named */
-    /* An element of the first output sums terms() terms (K, columns, keys), each called `term`. */
-    size_t (*terms)(const long long *sizes);
-    const char *term;
+    int outputs; /* mistakes are known of so many of the outputs, from the first on; 0 means 1 */
+    /* An element of an output sums terms() terms (K, columns, keys), each called `term`. */
+    size_t (*terms)(const long long *sizes, int output);
+    const char *term[MAX_MISTAKEN];
     /* Writes the row computed from the terms begin .. end - 1 alone. */
     void (*partial)(const struct mistaken_row *r, size_t begin, size_t end);
     /* The elements are made of exponentials, and the threads that share a row share its sum and its

@@ -48,6 +48,44 @@ const void *step_rows(const struct step *step, const struct problem *problem)
     return rows;
 }
 
+/* Returns the step's first ladder with this problem. */
+static const struct ladder *first_with(const struct step *step, const struct problem *problem)
+{
+    const struct ladder *ladder = step->ladders;
+    while (ladder->name && ladder->problem != problem)
+        ladder++;
+    return ladder;
+}
+
+const struct problem *step_problem_after(const struct step *step, const struct problem *problem)
+{
+    if (!problem)
+        return step->ladders[0].problem;
+    for (const struct ladder *next = first_with(step, problem); next->name; next++)
+        if (first_with(step, next->problem) == next && next->problem != problem)
+            return next->problem;
+    return NULL;
+}
+
+const struct problem *step_problem_of_kernel(const struct step *step, const char *name)
+{
+    for (const struct ladder *ladder = step->ladders; ladder->name; ladder++) {
+        const struct kernel *kernel;
+        for (size_t i = 0; (kernel = problem_kernel(ladder->problem, ladder->rows, i))->name; i++)
+            if (strcmp(kernel->name, name) == 0 || kernel_was(kernel, name))
+                return ladder->problem;
+    }
+    return NULL;
+}
+
+const struct problem *step_problem_of_ladder(const struct step *step, const char *name)
+{
+    for (const struct ladder *ladder = step->ladders; ladder->name; ladder++)
+        if (strcmp(ladder->name, name) == 0)
+            return ladder->problem;
+    return NULL;
+}
+
 bool kernel_on_ladder(const struct kernel *kernel, const char *ladder)
 {
     return ladder == NULL || strcmp(kernel->ladder, ladder) == 0;

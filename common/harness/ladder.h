@@ -29,6 +29,17 @@ struct step {
  */
 const void *step_rows(const struct step *step, const struct problem *problem);
 
+/*
+ * Returns the first of the step's problems, or the one that follows another in the order of the
+ * ladders; null after the last.
+ */
+const struct problem *step_problem_after(const struct step *step, const struct problem *problem);
+
+/* Returns the problem whose kernel has, or had, this name, or of the ladder with this name; null
+ * where the step has none. */
+const struct problem *step_problem_of_kernel(const struct step *step, const char *name);
+const struct problem *step_problem_of_ladder(const struct step *step, const char *name);
+
 /* Returns whether the kernel is on the ladder with this name; true for any kernel if the name is
  * null. */
 bool kernel_on_ladder(const struct kernel *kernel, const char *ladder);

@@ -79,6 +79,32 @@ bool request_wants(const struct request *request, size_t index)
            (!request->any_selected || request->selected[index]);
 }
 
+/* Says which of the step's problems the command line names a kernel or a ladder of. */
+static void find_names(struct request *request, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const bool kernel = strncmp(argv[i], "--kernel", 8) == 0;
+        const char *value = argv[i] + 8;
+        if (!kernel && strncmp(argv[i], "--ladder", 8) != 0)
+            continue;
+        if (*value == '=')
+            value++;
+        else if (*value == '\0' && i + 1 < argc)
+            value = argv[i + 1];
+        const struct problem *owner = kernel ? step_problem_of_kernel(request->step, value)
+                                             : step_problem_of_ladder(request->step, value);
+        request->named = request->named || owner == request->problem;
+        request->others_named = request->others_named || (owner && owner != request->problem);
+    }
+}
+
+bool request_asks(const struct request *request)
+{
+    const bool first = request->problem == request->step->ladders[0].problem;
+    const bool once = request->json || request->trace || request->help;
+    return request->named || (!request->others_named && (first || !once));
+}
+
 /* Appends ", name" to a list of allowed names. */
 static void append_name(char *names, const char *name)
 {
@@ -101,6 +127,8 @@ static error_t select_kernel(struct request *request, const char *name)
         }
         append_name(names, candidate->name);
     }
+    if (step_problem_of_kernel(request->step, name))
+        return 0; /* of another problem */
     return complain(request, "--kernel is '%s'; it must be one of %s", name, names);
 }
 
@@ -109,7 +137,7 @@ static error_t select_ladder(struct request *request, const char *name)
     char names[MAX_ARGUMENT_NAMES] = "";
     for (const struct ladder *ladder = request->step->ladders; ladder->name; ladder++) {
         if (strcmp(ladder->name, name) == 0) {
-            request->ladder = ladder->name;
+            request->ladder = ladder->problem == request->problem ? ladder->name : request->ladder;
             return 0;
         }
         append_name(names, ladder->name);
@@ -306,9 +334,9 @@ void options_free(struct request *request)
     free(request->selected);
 }
 
-bool options_parse(struct request *request, const struct step *step, int argc, char **argv)
+bool options_parse(struct request *request, const struct step *step, const struct problem *problem,
+                   int argc, char **argv)
 {
-    const struct problem *const problem = step->ladders[0].problem;
     *request =
         (struct request){.step = step, .problem = problem, .table = step_rows(step, problem)};
     request->selected = calloc(request_kernels(request) + 1, sizeof *request->selected);
@@ -317,6 +345,7 @@ bool options_parse(struct request *request, const struct step *step, int argc, c
         return false;
     }
     set_defaults(request);
+    find_names(request, argc, argv);
 
     char kinds[MAX_ARGUMENT_NAMES] = "";
     append_kinds(kinds);

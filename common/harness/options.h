@@ -21,6 +21,8 @@ struct request {
     const char *ladder; /* the ladder to run, or null for all */
     bool *selected;     /* one for each row */
     bool any_selected;  /* false when no kernel was named: then all run */
+    /* Whether kernels or ladders were named that have this problem, and that have another. */
+    bool named, others_named;
     bool list, help, json, wide;
     enum input_kind inputs;
     uint64_t seed;
@@ -37,10 +39,18 @@ struct request {
 };
 
 /*
- * Fills in *request from the command line, with defaults that suit the backend. Answers --help at
- * once. Returns false, with a complaint, for a command line that it does not understand.
+ * Fills in *request from the command line, with defaults that suit the backend, as far as it
+ * concerns one of the step's problems. Answers --help at once. Returns false, with a complaint, for
+ * a command line that it does not understand.
  */
-bool options_parse(struct request *request, const struct step *step, int argc, char **argv);
+bool options_parse(struct request *request, const struct step *step, const struct problem *problem,
+                   int argc, char **argv);
+
+/*
+ * Returns whether the command line is about this problem: it names its kernels or its ladders, or
+ * nobody's. Then all problems run, but a report as JSON, a trace and help are of the first.
+ */
+bool request_asks(const struct request *request);
 
 /* Frees what options_parse() allocated. */
 void options_free(struct request *request);

@@ -2,6 +2,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 const char *const tensor_type_names[TENSOR_TYPES + 1] = {
@@ -104,6 +105,19 @@ void tensor_store(void *data, enum tensor_type type, size_t index, double x)
         ((int32_t *)data)[index] = (int32_t)lrint(x);
     else
         ((uint16_t *)data)[index] = type == TENSOR_F16 ? bits_of(x, 10, -14) : bits_of(x, 7, -126);
+}
+
+const char *problem_function(const struct problem *problem, const struct kernel *kernel)
+{
+    static char function[128];
+    const char *last = strrchr(problem->name, '_');
+    last = last ? last + 1 : problem->name;
+    const bool twice = strncmp(kernel->name, last, strlen(last)) == 0 && last > problem->name &&
+                       kernel->name[strlen(last)] == '_';
+    snprintf(function, sizeof function, "%.*s%s%s",
+             (int)(twice ? (size_t)(last - problem->name) : strlen(problem->name)), problem->name,
+             twice ? "" : "_", kernel->name);
+    return function;
 }
 
 const struct kernel *problem_kernel(const struct problem *problem, const void *table, size_t index)

@@ -76,7 +76,7 @@ struct row_list {
  * A table ends with a row whose name is null.
  */
 struct kernel {
-    const char *name; /* its C function is the problem's name, an underscore and this name */
+    const char *name; /* problem_function() makes the name of its C function of it */
     const char *file; /* in its ladder's folder */
     const char *idea; /* what is new in it, in one line */
     /* The rung that this one changes; null where it changes none. */
@@ -190,6 +190,10 @@ struct problem {
      * Returns false where that is impossible. It is null where every kernel takes everything. */
     bool (*fits)(const struct kernel *kernel, long long sizes[MAX_SIZES], size_t *offset);
 };
+
+/* Returns the name of a kernel's C function, valid until the next call: the problem's name, an
+ * underscore and the kernel's. A word with which both end and begin stands there once. */
+const char *problem_function(const struct problem *problem, const struct kernel *kernel);
 
 /* Returns row `index` of a table of the problem's kernels. */
 const struct kernel *problem_kernel(const struct problem *problem, const void *table, size_t index);

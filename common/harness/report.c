@@ -577,6 +577,8 @@ static void json_facts(const struct problem *problem, const struct kernel *kerne
 {
     printf("{\"name\": \"%s\", \"file\": \"%s\", \"ladder\": \"%s\"", kernel->name,
            kernel_path(kernel), kernel->ladder);
+    printf(", \"problem\": \"%s\", \"function\": \"%s\"", problem->name,
+           problem_function(problem, kernel));
     print_text("idea", kernel->idea);
     print_text("after", kernel->after ? kernel->after : "");
     print_text("was", kernel->was ? kernel->was : "");
@@ -599,14 +601,18 @@ static void json_facts(const struct problem *problem, const struct kernel *kerne
 
 void report_facts(const struct step *step)
 {
-    const struct problem *problem = step->ladders[0].problem;
-    const void *rows = step_rows(step, problem);
-    const struct kernel *kernel;
-    printf("{\"step\": \"%s\", \"problem\": \"%s\", \"kernels\": [", step->name, problem->name);
-    for (size_t index = 0; (kernel = problem_kernel(problem, rows, index))->name; index++) {
-        printf("%s\n ", index > 0 ? "," : "");
-        json_facts(problem, kernel);
-        printf("}");
+    const struct problem *problem = NULL;
+    const char *between = "";
+    printf("{\"step\": \"%s\", \"kernels\": [", step->name);
+    while ((problem = step_problem_after(step, problem))) {
+        const void *rows = step_rows(step, problem);
+        const struct kernel *kernel;
+        for (size_t index = 0; (kernel = problem_kernel(problem, rows, index))->name; index++) {
+            printf("%s\n ", between);
+            json_facts(problem, kernel);
+            printf("}");
+            between = ",";
+        }
     }
     printf("\n]}\n");
 }

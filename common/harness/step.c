@@ -210,17 +210,36 @@ static enum step_status run_request(struct request *request)
     return outcome;
 }
 
-static enum step_status run_step(int argc, char **argv, const struct step *step)
+/* Where nothing is named, a further problem that does not have the options is not meant. */
+static enum step_status run_problem(int argc, char **argv, const struct step *step,
+                                    const struct problem *problem)
 {
     struct request request;
     enum step_status status = STEP_PASSED;
-    if (!options_parse(&request, step, argc, argv)) {
+    const bool understood = options_parse(&request, step, problem, argc, argv);
+    const bool further = problem != step->ladders[0].problem;
+    if (!request_asks(&request) || (!understood && further && !request.named)) {
+        status = STEP_PASSED;
+    } else if (!understood) {
         fprintf(stderr, "%s: %s\n", step->name, request.complaint);
         status = STEP_BAD_USAGE;
     } else if (!request.help) {
+        if (further && !request.named && !request.list)
+            printf("\n");
         status = run_request(&request);
     }
     options_free(&request);
+    return status;
+}
+
+static enum step_status run_step(int argc, char **argv, const struct step *step)
+{
+    enum step_status status = STEP_PASSED;
+    const struct problem *problem = NULL;
+    while (status != STEP_BAD_USAGE && (problem = step_problem_after(step, problem))) {
+        const enum step_status one = run_problem(argc, argv, step, problem);
+        status = one == STEP_PASSED || status == STEP_FAILED ? status : one;
+    }
     return status;
 }
 

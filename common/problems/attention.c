@@ -15,7 +15,7 @@ size_t attention_query_rows(const struct attention *call)
     return (size_t)call->batch * call->heads * call->seq_q;
 }
 
-static size_t key_rows(const struct attention *call)
+size_t attention_key_rows(const struct attention *call)
 {
     return (size_t)call->batch * call->kv_heads * call->seq_kv;
 }
@@ -31,8 +31,7 @@ static cudaError_t require_rows(const char *names, int batch, int heads, int seq
     return cudaSuccess;
 }
 
-/* Checks what every attention kernel requires of a shape, apart from its own limits. */
-static cudaError_t check_shape(const struct attention *call)
+cudaError_t attention_check_shape(const struct attention *call)
 {
     cudaError_t status;
     if ((status = require_size("batch", call->batch)) != cudaSuccess ||
@@ -63,7 +62,7 @@ static int multiple_of(const struct attention_kernel *row)
     return row->head_dim_multiple ? row->head_dim_multiple : 1;
 }
 
-static cudaError_t check_limits(const struct attention_kernel *row, const struct attention *call)
+cudaError_t attention_check_limits(const struct attention_kernel *row, const struct attention *call)
 {
     const unsigned type = (unsigned)call->type;
     if (type >= TENSOR_TYPES || !(types_of(row) >> type & 1))
@@ -106,7 +105,7 @@ static cudaError_t check_arrays(const struct attention_kernel *row, const struct
     const size_t element = tensor_element_bytes(call->type), workspace_alignment = 256;
     const size_t alignment = row->alignment ? (size_t)row->alignment : element;
     const size_t rows = attention_query_rows(call), row_bytes = (size_t)call->head_dim * element;
-    const size_t bytes_K = key_rows(call) * row_bytes;
+    const size_t bytes_K = attention_key_rows(call) * row_bytes;
     const struct {
         const char *name;
         const void *pointer;
@@ -141,8 +140,9 @@ cudaError_t attention_run(const struct attention_kernel *row, const struct atten
         return refuse(cudaErrorInvalidValue, "the call is null");
     cudaError_t status;
     if ((status = require_device(&row->about)) != cudaSuccess ||
-        (status = check_shape(call)) != cudaSuccess ||
-        (status = check_limits(row, call)) != cudaSuccess || attention_query_rows(call) == 0 ||
+        (status = attention_check_shape(call)) != cudaSuccess ||
+        (status = attention_check_limits(row, call)) != cudaSuccess ||
+        attention_query_rows(call) == 0 ||
         (row->shared && (status = require_shared(row->shared(call))) != cudaSuccess) ||
         (status = check_arrays(row, call)) != cudaSuccess)
         return status;
@@ -157,7 +157,7 @@ cudaError_t attention_run(const struct attention_kernel *row, const struct atten
 
 enum { MAX_HEAD_DIM = 256 };
 
-static const struct size_option size_options[] = {
+const struct size_option attention_sizes[] = {
     [ATTENTION_BATCH] = {"batch", "sequences", 0, MAX_EXTENT, 1, 4, .flag = false},
     [ATTENTION_HEADS] = {"heads", "query heads", 0, MAX_EXTENT, 2, 32, .flag = false},
     [ATTENTION_KV_HEADS] = {"kv-heads", "key/value heads, a divisor of heads; 0: as heads",
@@ -267,13 +267,13 @@ static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TE
         sizes[ATTENTION_SEQ_KV] = sizes[ATTENTION_SEQ];
 
     const struct attention call = attention_of(sizes);
-    const cudaError_t status = check_shape(&call);
+    const cudaError_t status = attention_check_shape(&call);
     if (status != cudaSuccess)
         return status;
 
     const enum tensor_type type = call.type;
     const size_t rows = attention_query_rows(&call), head_dim = (size_t)call.head_dim;
-    const size_t kv_rows = key_rows(&call);
+    const size_t kv_rows = attention_key_rows(&call);
     const size_t batch = (size_t)call.batch, heads = (size_t)call.heads;
     const size_t kv_heads = (size_t)call.kv_heads;
     const size_t seq_q = (size_t)call.seq_q, seq_kv = (size_t)call.seq_kv;
@@ -391,7 +391,7 @@ static void put_special(const struct attention *call, void *const *host)
         tensor_store(host[0], call->type, row * cols,
                      overflows ? 0x1p100
                                : 0.5 + fabs(tensor_element(host[0], call->type, row * cols)));
-    for (size_t row = 0; row < key_rows(call); row++) {
+    for (size_t row = 0; row < attention_key_rows(call); row++) {
         const size_t head = row / keys % 3, key = row % keys;
         const bool stays = head == 0 ? key + 3 >= keys : head == 1 && key < 2;
         const double finite = overflows ? 0.0 : tensor_element(host[1], call->type, row * cols);
@@ -411,7 +411,7 @@ static void put_lengths(const struct attention *call, uint64_t seed, void *const
         const uint64_t drawn = input_bits(seed, STREAM_LENGTH, (uint64_t)batch) % (keys + 1);
         ((int *)host[LENGTHS])[batch] = batch == 0 ? call->seq_kv : (int)drawn;
     }
-    for (size_t row = 0; row < key_rows(call); row++) {
+    for (size_t row = 0; row < attention_key_rows(call); row++) {
         const size_t batch = row / keys / (size_t)call->kv_heads;
         for (size_t col = 0; col < cols && row % keys >= (size_t)((int *)host[LENGTHS])[batch];
              col++)
@@ -426,7 +426,7 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
     const struct attention call = attention_of(sizes);
     const size_t cols = (size_t)call.head_dim;
     const size_t elements_Q = attention_query_rows(&call) * cols;
-    const size_t elements_K = key_rows(&call) * cols;
+    const size_t elements_K = attention_key_rows(&call) * cols;
 
     for (size_t i = 0; i < elements_Q; i++)
         tensor_store(host[0], call.type, i, element_Q(&call, kind, seed, i / cols, i % cols));
@@ -919,8 +919,9 @@ static bool attend(struct attending *a, const struct mistaken_row *r)
     return true;
 }
 
-static size_t terms(const long long *sizes)
+static size_t terms(const long long *sizes, int output)
 {
+    (void)output;
     return (size_t)sizes[ATTENTION_SEQ_KV];
 }
 
@@ -1074,12 +1075,15 @@ static const struct mistake mistake_list[] = {
     {0},
 };
 
-static const struct mistakes mistakes = {
-    .list = mistake_list, .terms = terms, .term = "keys", .partial = partial, .exponentials = true};
+static const struct mistakes mistakes = {.list = mistake_list,
+                                         .terms = terms,
+                                         .term = {"keys"},
+                                         .partial = partial,
+                                         .exponentials = true};
 
 const struct problem attention_problem = {
     .name = "attention",
-    .sizes = size_options,
+    .sizes = attention_sizes,
     .row_bytes = sizeof(struct attention_kernel),
     .narrow = narrow,
     .print_limits = print_limits,

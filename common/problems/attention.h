@@ -95,6 +95,15 @@ struct attention_kernel {
 /* Returns batch * heads * seq_q, or 0 where one of them is negative. */
 size_t attention_query_rows(const struct attention *call);
 
+/* Returns batch * kv_heads * seq_kv, the rows of K and of V. */
+size_t attention_key_rows(const struct attention *call);
+
+/* These check what any kernel requires of a shape, and what the row's limits exclude, without the
+ * arrays. A problem with the same shapes uses them, too. */
+cudaError_t attention_check_shape(const struct attention *call);
+cudaError_t attention_check_limits(const struct attention_kernel *row,
+                                   const struct attention *call);
+
 /*
  * Runs the kernel. Returns what the kernel's function returns, or refuses with a message
  * (refusal.h): cudaErrorNotSupported for a device that is too old or has too little shared memory;
@@ -135,6 +144,8 @@ enum attention_size {
 
 /* Returns the call that these sizes describe, with the usual scale and no arrays yet. */
 struct attention attention_of(const long long sizes[MAX_SIZES]);
+
+extern const struct size_option attention_sizes[];
 
 extern const struct problem attention_problem;
 

@@ -232,8 +232,9 @@ static const struct case_family cases[] = {
 
 /* ---- Mistakes ---- */
 
-static size_t terms(const long long *sizes)
+static size_t terms(const long long *sizes, int output)
 {
+    (void)output;
     return (size_t)sizes[MATMUL_K];
 }
 
@@ -368,7 +369,7 @@ static const struct mistake mistake_list[] = {
 };
 
 static const struct mistakes mistakes = {
-    .list = mistake_list, .terms = terms, .term = "products", .partial = partial};
+    .list = mistake_list, .terms = terms, .term = {"products"}, .partial = partial};
 
 const struct problem matmul_problem = {
     .name = "matmul",

@@ -301,8 +301,9 @@ static bool normalise(const struct mistaken_row *r, size_t begin, size_t end, do
     return true;
 }
 
-static size_t terms(const long long *sizes)
+static size_t terms(const long long *sizes, int output)
 {
+    (void)output;
     return (size_t)sizes[SOFTMAX_COLS];
 }
 
@@ -381,7 +382,7 @@ static const struct mistake mistake_list[] = {
 
 static const struct mistakes mistakes = {.list = mistake_list,
                                          .terms = terms,
-                                         .term = "columns",
+                                         .term = {"columns"},
                                          .partial = partial,
                                          .exponentials = true};
 

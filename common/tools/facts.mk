@@ -4,7 +4,7 @@
 # Tools that know no step by name find the steps by their numbers.
 EACH_STEP := '-DEACH_STEP(X)=$(patsubst %,X(step_%),$(STEP_NUMBERS))'
 FACTS_SOURCES := common/tools/facts.c $(addprefix common/harness/,ladder.c problem.c cases.c inputs.c refusal.c report.c output.c) \
-    $(addprefix common/problems/,matmul.c softmax.c attention.c) $(wildcard 0?_*/*_step.c)
+    $(addprefix common/problems/,matmul.c softmax.c attention.c attention_backward.c) $(wildcard 0?_*/*_step.c)
 
 build/facts/obj/%.c.o: %.c | packages-cpu
 	@mkdir -p $(@D)

@@ -1,7 +1,7 @@
 """What the rows say of every kernel, for all tools: build/facts.json, which make has within seconds of a clone.
 
-    facts.steps()           [{"step": "02_tiled_matmul", "problem": "matmul", "kernels": [...]}, ...]
-    facts.kernels()         {NAME: {"name", "file", "ladder", "idea", "after", "step", "problem", ...}, ...}
+    facts.steps()           [{"step": "02_tiled_matmul", "kernels": [...]}, ...]
+    facts.kernels()         {NAME: {"name", "file", "ladder", "idea", "after", "step", "problem", "function", ...}, ...}
     facts.source(NAME)      the path of its file
     facts.successors()      {OLD: NAME}, what kernels were called, in the order of their rows
     facts.called(NAME)      the kernel that it means now
@@ -29,7 +29,7 @@ def steps():
 @functools.cache
 def kernels():
     """Returns the kernels by name, in reading order: names are unique."""
-    return {kernel["name"]: kernel | {"step": step["step"], "problem": step["problem"]} for step in steps() for kernel in step["kernels"]}
+    return {kernel["name"]: kernel | {"step": step["step"]} for step in steps() for kernel in step["kernels"]}
 
 
 def source(name):
