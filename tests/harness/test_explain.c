@@ -6,6 +6,7 @@
  * back.
  */
 #include "problems/attention.h"
+#include "problems/attention_backward.h"
 #include "harness/explain.h"
 #include "tests/support/harness.h"
 #include "tests/support/ladder.h"
@@ -509,4 +510,117 @@ TEST(attention, each_mistake_has_its_name)
     expect_attention(true, "mask from the top", "causal-top-left", "seq_kv - seq_q");
     expect_attention(true, "mask one short", "causal-too-few", "its own position");
     expect_attention(true, "mask one long", "causal-too-many", "one key too many");
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Attention, backward */
+
+/* Arrays on the host: copies of the call's, and sums. */
+struct gradients {
+    float *Q, *K, *V, *O, *LSE, *dO;
+    double *dQ, *dK, *dV;
+};
+
+static double product(const float *a, const float *b, int d)
+{
+    double sum = 0.0;
+    for (int c = 0; c < d; c++)
+        sum += (double)a[c] * b[c];
+    return sum;
+}
+
+/* Adds what one query contributes. */
+static void go_back(const struct attention_backward *call, const struct gradients *g, int row)
+{
+    const int d = call->head_dim, seq_kv = call->seq_kv, head = row / call->seq_q;
+    const int group = call->heads / call->kv_heads, first_key = head / group * seq_kv;
+    const float *q = g->Q + row * d, *dO = g->dO + row * d;
+    int keys = call->causal ? row % call->seq_q + 1 + seq_kv - call->seq_q : seq_kv;
+    if (now("mask forgotten"))
+        keys = seq_kv;
+    else if (now("mask from the top"))
+        keys = row % call->seq_q + 1;
+    const double D = now("D forgotten") ? 0.0 : product(g->O + row * d, dO, d);
+    const bool counts = !now("last head alone") || head % group == group - 1;
+    const bool last = row % (group * call->seq_q) >= group * call->seq_q / 16 * 16;
+    for (int j = 0; j < keys; j++) {
+        const float *k = g->K + (first_key + j) * d, *v = g->V + (first_key + j) * d;
+        const double S = product(q, k, d) * (now("no scale") ? 1.0 : call->scale);
+        const double P = exp(S - (now("LSE forgotten") ? 0.0 : g->LSE[row]));
+        const double dP = product(dO, now("K for V") ? k : v, d);
+        const double dS = now("D not weighed") ? P * dP - D : P * (dP - D);
+        const bool key = !now("last keys missing") || j < seq_kv / 16 * 16;
+        for (int c = 0; c < d; c++) {
+            g->dQ[row * d + c] += key ? dS * k[c] * (now("dQ unscaled") ? 1.0 : call->scale) : 0.0;
+            if (!counts || (last && now("last queries missing")))
+                continue;
+            g->dK[(first_key + j) * d + c] += dS * q[c] * (now("dK unscaled") ? 1.0 : call->scale);
+            g->dV[(first_key + j) * d + c] += (now("dV from S") ? S : P) * dO[c];
+        }
+    }
+}
+
+static void put_doubles(void *device, double *sums, size_t count)
+{
+    float *host = malloc(count * sizeof *host);
+    for (size_t i = 0; i < count; i++)
+        host[i] = (float)sums[i];
+    put(device, host, count);
+    free(host);
+    free(sums);
+}
+
+static cudaError_t mistaken_backward(const struct attention_backward *call)
+{
+    const size_t rows = attention_backward_query_rows(call), d = (size_t)call->head_dim;
+    const size_t keys = attention_backward_key_rows(call);
+    const struct gradients g = {.Q = fetch(call->Q, rows * d),
+                                .K = fetch(call->K, keys * d),
+                                .V = fetch(call->V, keys * d),
+                                .O = fetch(call->O, rows * d),
+                                .LSE = fetch(call->LSE, rows),
+                                .dO = fetch(call->dO, rows * d),
+                                .dQ = calloc(rows * d, sizeof(double)),
+                                .dK = calloc(keys * d, sizeof(double)),
+                                .dV = calloc(keys * d, sizeof(double))};
+    for (size_t row = 0; row < rows; row++)
+        go_back(call, &g, (int)row);
+    put_doubles(call->dQ, g.dQ, rows * d);
+    put_doubles(call->dK, g.dK, keys * d);
+    put_doubles(call->dV, g.dV, keys * d);
+    float *const copies[] = {g.Q, g.K, g.V, g.O, g.LSE, g.dO};
+    for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
+        free(copies[i]);
+    return cudaSuccess;
+}
+
+static const struct attention_backward_kernel backward_kernel = {
+    .about.name = "mistaken", .launch = mistaken_backward, .max_head_dim = 128, .causal = true};
+
+static void expect_backward(bool causal, const char *mistake, const char *name, const char *words)
+{
+    const long long sizes[MAX_SIZES] = {
+        [ATTENTION_BATCH] = 2,      [ATTENTION_HEADS] = 4,   [ATTENTION_KV_HEADS] = 2,
+        [ATTENTION_SEQ_Q] = 11,     [ATTENTION_SEQ_KV] = 22, [ATTENTION_HEAD_DIM] = 12,
+        [ATTENTION_CAUSAL] = causal};
+    expect(&attention_backward_problem, &backward_kernel.about, sizes, mistake, name, words);
+}
+
+TEST(attention_backward, each_mistake_has_its_name)
+{
+    expect_backward(false, "sound", "", "");
+    expect_backward(true, "sound", "", "");
+    expect_backward(false, "D forgotten", "without-D", "D = rowsum(dO∘O)");
+    expect_backward(false, "D not weighed", "D-unweighed", "not from dP");
+    expect_backward(false, "LSE forgotten", "without-LSE", "P = e^(S - LSE)");
+    expect_backward(false, "no scale", "not-scaled", "1 / sqrt(head_dim)");
+    expect_backward(false, "dQ unscaled", "dQ-not-scaled", "scale · dS·K");
+    expect_backward(false, "dK unscaled", "dK-not-scaled", "scale · dSᵀ·Q");
+    expect_backward(false, "dV from S", "dV-from-S", "not with the scores");
+    expect_backward(false, "last head alone", "one-head-of-the-group", "they do not overwrite");
+    expect_backward(false, "K for V", "V-is-K", "dP = dO·Vᵀ");
+    expect_backward(false, "last keys missing", "last-tile", "the last 6 of 22 keys");
+    expect_backward(false, "last queries missing", "last-tile", "the last 6 of 22 queries");
+    expect_backward(true, "mask forgotten", "not-causal", "not applied");
+    expect_backward(true, "mask from the top", "causal-top-left", "seq_kv - seq_q");
 }
