@@ -250,22 +250,31 @@ static const struct attention_kernel decode[] = {
 static const struct attention_backward_kernel backward[] = {
     ATTENTION_BACKWARD_ROW(backward_standard, "09_backward_standard.cu",
                            "the gradients as they are written down: P and dS in global memory",
+                           .about.claims = "--heads 1 --seq 64: threads >= 16000, "
+                                           "global_loads <= 3300000, atomics <= 0",
                            .max_head_dim = 128, .workspace = backward_standard_workspace,
                            .cost = backward_standard_cost),
-    ATTENTION_BACKWARD_ROW(backward_recompute, "10_backward_recompute.cu",
-                           "P again from LSE; dK and dV stay on chip, dQ is added by atomics",
-                           .about.after = "backward_standard", .about.flushes_subnormals = true,
-                           .max_head_dim = 128, .workspace = backward_D_workspace,
-                           .cost = backward_recompute_cost),
+    ATTENTION_BACKWARD_ROW(
+        backward_recompute, "10_backward_recompute.cu",
+        "P again from LSE; dK and dV stay on chip, dQ is added by atomics",
+        .about.claims = "--heads 1 --seq 64: workspace_bytes <= 256, global_loads <= 72000, "
+                        "atomics <= 20480, shared_loads >= 1000000",
+        .about.after = "backward_standard", .about.flushes_subnormals = true, .max_head_dim = 128,
+        .workspace = backward_D_workspace, .cost = backward_recompute_cost),
     ATTENTION_BACKWARD_ROW(backward_two_pass, "11_backward_two_pass.cu",
                            "no atomics: a second pass, by tiles of queries, makes dQ",
+                           .about.claims =
+                               "--heads 1 --seq 64: atomics <= 0, workspace_bytes <= 256, "
+                               "global_loads <= 125000, shared_loads >= 1500000",
                            .about.after = "backward_recompute", .max_head_dim = 128,
                            .workspace = backward_D_workspace, .cost = backward_two_pass_cost),
-    ATTENTION_BACKWARD_ROW(backward_registers, "12_backward_registers.cu",
-                           "rectangles of S, dP, dK, dV and dQ in registers",
-                           .about.after = "backward_recompute", .about.flushes_subnormals = true,
-                           .max_head_dim = 128, .workspace = backward_D_workspace,
-                           .cost = backward_registers_cost),
+    ATTENTION_BACKWARD_ROW(
+        backward_registers, "12_backward_registers.cu",
+        "rectangles of S, dP, dK, dV and dQ in registers",
+        .about.claims = "--heads 1 --seq 64: shared_loads <= 164000, shared_wavefronts <= "
+                        "20500, global_loads <= 15500, shared_loads >= 60000",
+        .about.after = "backward_recompute", .about.flushes_subnormals = true, .max_head_dim = 128,
+        .workspace = backward_D_workspace, .cost = backward_registers_cost),
     {.about.name = NULL},
 };
 

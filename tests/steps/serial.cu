@@ -4,6 +4,7 @@
  */
 #include "device/warp.cuh"
 #include "problems/attention.h"
+#include "problems/attention_backward.h"
 #include "problems/matmul.h"
 #include "problems/softmax.h"
 
@@ -141,5 +142,72 @@ extern "C" cudaError_t attention_serial(const struct attention *call)
         attend<__half><<<1, 1, 0, call->stream>>>(*call);
     else
         attend<__nv_bfloat16><<<1, 1, 0, call->stream>>>(*call);
+    return cudaGetLastError();
+}
+
+static const int KEYS = 32;
+
+/* Queries pass by a tile of keys, whose gradients are local; a query's wait in memory between two
+ * tiles. */
+template <typename T>
+static __global__ void go_back(const struct attention_backward call)
+{
+    const int d = call.head_dim, shift = call.seq_kv - call.seq_q;
+    const int queries = call.heads / call.kv_heads * call.seq_q;
+    float k[KEYS][MOST], v[KEYS][MOST], dk[KEYS][MOST], dv[KEYS][MOST];
+    float q[MOST], dO[MOST], dq[MOST];
+    for (int tile = 0; tile < call.batch * call.kv_heads * call.seq_kv; tile += KEYS) {
+        const int first = tile % call.seq_kv, keys = min(KEYS, call.seq_kv - first);
+        for (int j = 0; j < keys; j++)
+            for (int c = 0; c < d; c++) {
+                k[j][c] = number(((const T *)call.K)[(size_t)(tile + j) * d + c]);
+                v[j][c] = number(((const T *)call.V)[(size_t)(tile + j) * d + c]);
+                dk[j][c] = dv[j][c] = 0.0f;
+            }
+        for (int i = 0; i < queries; i++) {
+            const size_t row = (size_t)(tile / call.seq_kv) * queries + i;
+            float D = 0.0f;
+            for (int c = 0; c < d; c++) {
+                q[c] = number(((const T *)call.Q)[row * d + c]);
+                dO[c] = number(((const T *)call.dO)[row * d + c]);
+                D += dO[c] * number(((const T *)call.O)[row * d + c]);
+                dq[c] = first > 0 ? number(((const T *)call.dQ)[row * d + c]) : 0.0f;
+            }
+            const float LSE = call.LSE[row];
+            const int end = call.causal ? i % call.seq_q + shift + 1 - first : keys;
+            for (int j = 0; j < min(keys, end); j++) {
+                float S = 0.0f, dP = 0.0f;
+                for (int c = 0; c < d; c++) {
+                    S += q[c] * k[j][c];
+                    dP += dO[c] * v[j][c];
+                }
+                const float P = LSE == -CUDART_INF_F ? 0.0f : expf(call.scale * S - LSE);
+                const float dS = call.scale * P * (dP - D);
+                for (int c = 0; c < d; c++) {
+                    dq[c] += dS * k[j][c];
+                    dk[j][c] += dS * q[c];
+                    dv[j][c] += P * dO[c];
+                }
+            }
+            for (int c = 0; c < d; c++)
+                ((T *)call.dQ)[row * d + c] = (T)dq[c];
+        }
+        for (int j = 0; j < keys; j++)
+            for (int c = 0; c < d; c++) {
+                ((T *)call.dK)[(size_t)(tile + j) * d + c] = (T)dk[j][c];
+                ((T *)call.dV)[(size_t)(tile + j) * d + c] = (T)dv[j][c];
+            }
+        tile -= KEYS - keys; /* the next one begins where this one ended */
+    }
+}
+
+extern "C" cudaError_t attention_backward_serial(const struct attention_backward *call)
+{
+    if (call->type == TENSOR_F32)
+        go_back<float><<<1, 1, 0, call->stream>>>(*call);
+    else if (call->type == TENSOR_F16)
+        go_back<__half><<<1, 1, 0, call->stream>>>(*call);
+    else
+        go_back<__nv_bfloat16><<<1, 1, 0, call->stream>>>(*call);
     return cudaGetLastError();
 }

@@ -39,12 +39,25 @@ static const struct kernel *find(const struct problem *problem, const char *name
 matmul_fn matmul_serial;
 softmax_fn softmax_serial;
 attention_fn attention_serial;
+attention_backward_fn attention_backward_serial;
 
 static const struct matmul_kernel serial_matmul = MATMUL_ROW(serial, "", "", .load_width = 1);
 static const struct softmax_kernel serial_softmax = SOFTMAX_ROW(serial, "", "", .sweeps = 1);
 static const struct attention_kernel serial_attention =
     ATTENTION_ROW(serial, "", "", .types = 1 << TENSOR_F32 | 1 << TENSOR_F16 | 1 << TENSOR_BF16,
                   .max_head_dim = 128, .causal = true);
+static const struct attention_backward_kernel serial_backward = ATTENTION_BACKWARD_ROW(
+    backward_serial, "", "", .types = 1 << TENSOR_F32 | 1 << TENSOR_F16 | 1 << TENSOR_BF16,
+    .max_head_dim = 128, .causal = true);
+
+/* Returns the kernel that does the whole of a problem in one thread. */
+static const struct kernel *serial_of(const struct problem *problem)
+{
+    return problem == &matmul_problem      ? &serial_matmul.about
+           : problem == &softmax_problem   ? &serial_softmax.about
+           : problem == &attention_problem ? &serial_attention.about
+                                           : &serial_backward.about;
+}
 
 /* Checks that a kernel which does not do what the claimant is about keeps less than it claims.
  * Returns whether it could be run: it may not take the claim's sizes. */
@@ -71,9 +84,7 @@ static bool wants_tensor_cores(const struct claims *claims)
 static const struct kernel *check_naive(const struct problem *problem, const struct kernel *kernel,
                                         struct claims *claims)
 {
-    const struct kernel *serial = problem == &matmul_problem    ? &serial_matmul.about
-                                  : problem == &softmax_problem ? &serial_softmax.about
-                                                                : &serial_attention.about;
+    const struct kernel *serial = serial_of(problem);
     cr_expect(check_other(problem, kernel, serial, claims), "%s", claims->complaint);
     for (int i = 0; i < STEPS; i++) {
         const struct kernel *first = problem_kernel(problem, step_rows(steps[i], problem), 0);
@@ -147,14 +158,15 @@ static void check_row(const struct problem *problem, const struct kernel *kernel
 /* Ladders are not named here: none can be forgotten. */
 static void check_step(const struct step *step)
 {
-    const struct problem *problem = step->ladders[0].problem;
-    const void *rows = step_rows(step, problem);
-    const struct kernel *kernel;
-    ladder_loop(rows);
-    for (size_t i = 0; (kernel = problem_kernel(problem, rows, i))->name; i++)
-        if (ladder_counts(kernel) && ladder_runs(kernel))
-            check_row(problem, kernel);
-    ladder_loop_ends();
+    for (const struct problem *problem = NULL; (problem = step_problem_after(step, problem));) {
+        const void *rows = step_rows(step, problem);
+        const struct kernel *kernel;
+        ladder_loop(rows);
+        for (size_t i = 0; (kernel = problem_kernel(problem, rows, i))->name; i++)
+            if (ladder_counts(kernel) && ladder_runs(kernel))
+                check_row(problem, kernel);
+        ladder_loop_ends();
+    }
 }
 
 CALL_TEST(step_01, claims, check_step(&step_01))
