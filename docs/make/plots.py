@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 import report
+import outfile  # report's lessons has set its path
 
 sys.path.insert(0, str(report.ROOT / "docs/make"))
 import svg  # noqa: E402
@@ -129,7 +130,7 @@ def bytes_moved(step, shape):
     """What each kernel's row says that it loads from and stores to global memory, by the step's program."""
     program = report.ROOT / "build/check" / step
     if not program.exists():
-        sys.exit(f"the costs of {step} are in its program, which is not built: make BACKEND=cpu build/check/{step}")
+        raise outfile.Refused(f"the costs of {step} are in its program, which is not built: make BACKEND=cpu build/check/{step}")
     listed = subprocess.run([program, "--list", "--json", *report.lessons.options_of(step, shape)], check=True, capture_output=True,
                             text=True).stdout
     return {kernel["name"]: kernel["bytes_read"] + kernel["bytes_written"] for kernel in json.loads(listed)["kernels"]}
@@ -184,17 +185,17 @@ def picture_of_roofline(step, runs):
     return picture
 
 
-def main():
-    command, steps = sys.argv[1] if len(sys.argv) > 1 else "", sys.argv[2:] or list(report.STEPS)
+def main(arguments):
+    command, steps = arguments[0] if arguments else "", arguments[1:] or list(report.STEPS)
     if command not in ("make", "check") or set(steps) - set(report.STEPS):
-        sys.exit(__doc__)
+        raise outfile.Refused(__doc__)
     wrong = []
     for step in steps:
         runs = report.runs_of(step)
         for name, draw in {"share": picture_of_shares, "roofline": picture_of_roofline}.items() if runs else ():
             path, text = report.lessons.RESULTS / f"{step}_{name}.svg", draw(step, runs).svg()
             if command == "make":
-                path.write_text(text, "utf-8")
+                outfile.write(path, text)
             elif not path.exists() or path.read_text("utf-8") != text:
                 wrong.append(f"docs/results/{path.name} is not what the CSV files say: make pictures")
     print("\n".join(wrong) or "plots: all " + ("drawn now" if command == "make" else "as docs/results says"))
@@ -202,4 +203,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    outfile.told(main)

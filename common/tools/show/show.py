@@ -25,6 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE.parent))
 import facts  # noqa: E402  (its path is set above)
+import outfile  # noqa: E402
 import traces  # noqa: E402
 OUT = ROOT / "build/show"
 
@@ -248,7 +249,7 @@ def page(title, about, launches, folders):
 def write(name, text):
     OUT.mkdir(parents=True, exist_ok=True)
     path = OUT / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.html"
-    path.write_text(text, encoding="utf-8")
+    outfile.write(path, text)
     print(os.path.relpath(path, os.getcwd()))
 
 
@@ -360,7 +361,7 @@ def show_program(arguments):
     write(name, page(name, about, launches, [pathlib.Path.cwd(), ROOT]))
 
 
-def main():
+def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     step = commands.add_parser("step", help="kernels of a step, all of them when none is named")
@@ -377,12 +378,14 @@ def main():
     program.set_defaults(show=show_program)
     for command in (step, fault, program):
         command.add_argument("--block", type=int, help="which block (0; of a failure, the one that it names)")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
     try:
         arguments.show(arguments)
     except Unable as error:
-        sys.exit(f"show: {error}")
+        print(f"show: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    outfile.told(main)
