@@ -45,7 +45,7 @@ DEVICE = MATHEMATICS | set("""
 DEVICE_PLAIN = re.compile(r"(ptx::\w+|simt::(multiply_fragments|wmma_move))\(")  # demangled
 # Launchers may call these, too: no copies, no symbols, no memory of the device, no waiting, no other streams, no files.
 HOST = set("""
-    simt_run simt_name_parameters _ZSt21ios_base_library_initv __cxa_atexit __cxa_throw __cxa_allocate_exception __cxa_free_exception __cxa_rethrow
+    simt_run simt_guard simt_not_looked_at simt_name_parameters _ZSt21ios_base_library_initv __cxa_atexit __cxa_throw __cxa_allocate_exception __cxa_free_exception __cxa_rethrow
     __cxa_get_exception_ptr _Znwm _Znam _ZdaPv _ZdaPvm _ZnwmSt11align_val_t _ZdlPvSt11align_val_t _ZdlPvmSt11align_val_t
     __libc_single_threaded
     malloc calloc realloc free abs labs strlen strcmp strncmp memcmp memchr strchr snprintf fprintf fputs fputc fwrite fflush
