@@ -72,7 +72,7 @@ LIBRARY_NOT = re.compile(r"basic_streambuf.*::(pubsetbuf|setbuf)|ios_base::sync_
 ADDRESSES = re.compile(r"__gxx_personality_v0|_GLOBAL_OFFSET_TABLE_|__dso_handle|_ZNSt8ios_base4InitD1Ev|_ZT[VITS]\w+|stdout|stderr|"
                        r"__libc_single_threaded|_ZSt4c(out|err|log)|_ZSt7nothrow")
 # Code that a table of functions leads to may be a launcher's, too: a kernel that calls these fails or gets nothing from them.
-GUARDED = set("""simt_run cudaMemsetAsync cudaGetLastError cudaPeekAtLastError cudaFuncSetAttribute cudaFuncSetCacheConfig cudaGetDevice
+GUARDED = set("""simt_run simt_guard simt_not_looked_at cudaMemsetAsync cudaGetLastError cudaPeekAtLastError cudaFuncSetAttribute cudaFuncSetCacheConfig cudaGetDevice
     cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel cudaOccupancyMaxActiveBlocksPerMultiprocessor
     attention_query_rows matmul_whole_tiles_cost matmul_tiles_cost refuse launch_begins launch_ends require_blocks require_device require_disjoint require_pointer require_shared require_size""".split())
 PREFIXES = ("__tsan_", "__ubsan_handle_", "_ZTVN10__cxxabiv1")
