@@ -208,6 +208,7 @@ struct Translator {
     string launch_bounds = ""; /* of the kernel whose heading this is */
     string names = "";         /* calls that say what the kernels' parameters are called */
     std::set<string> kernels = {};
+    size_t main_end = 0;                /* where the body of main() ends, while it is read */
     std::set<size_t> headings = {};     /* where the names of kernels are declared */
     std::set<string> only_kernels = {}; /* names that nothing else has */
 
@@ -378,19 +379,24 @@ struct Translator {
         }
     }
 
+    /* Returns the parenthesis that the one at `close` closes, with whatever between them. */
+    size_t parenthesis(size_t close) const
+    {
+        for (int level = 0; close > 1; close--)
+            if ((level += is(close, ")") - is(close, "(")) == 0)
+                break;
+        return close;
+    }
+
     /* Returns whether a statement begins at a token, as far as that can be told. */
     bool begins_statement(size_t i) const
     {
-        size_t open = i - 1;
-        for (int level = 0; is(i - 1, ")") && open > 0; open--)
-            if ((level += is(open, ")") - is(open, "(")) == 0)
-                break;
         size_t before = i - 2; /* a label's colon */
         while (is(i - 1, ":") && !is(before, ";", "{", "}", ":", "?"))
             before--;
         return is(i - 1, ";", "{", "}", "else", "do") ||
                (is(i - 1, ":") && is(before + 1, "case", "default")) ||
-               (open < i - 1 && is(open - 1, "if", "for", "while", "constexpr"));
+               (is(i - 1, ")") && is(parenthesis(i - 1) - 1, "if", "for", "while", "constexpr"));
     }
 
     /* One of CUDA's functions is called. In a statement, nobody looks at what it returns. */
@@ -427,6 +433,26 @@ struct Translator {
                            "<<<grid, block>>>(...)\")");
     }
 
+    /* Returns whether a function within main() has a token. */
+    bool in_inner_function(size_t i) const
+    {
+        for (int level = 0, around = depth; around > 0; i--) {
+            level += is(i, "}") - is(i, "{");
+            if (level >= 0)
+                continue;
+            size_t before = i - 1; /* what may stand behind the parameters */
+            while (t[before].kind == word || is(before, "->", "*", "&", "::"))
+                before--;
+            if (is(before, "]") ||
+                (is(before, ")") && !is(parenthesis(before) - 1, "if", "for", "while", "switch",
+                                        "catch", "constexpr", "main")))
+                return true;
+            level = 0;
+            around--;
+        }
+        return false;
+    }
+
     void translate_word(size_t i)
     {
         if (is(i, "__global__", "__device__", "__host__")) {
@@ -458,6 +484,10 @@ struct Translator {
         } else if (is(i, "__noinline__") && !is(i - 1, "(")) {
             /* As a macro it would break the C++ library's own use. */
             replace(i, flat ? "" : "__attribute__((__noinline__))");
+        } else if (is(i, "main") && depth == 0 && is(i - 1, "int") && is(i + 1, "(")) {
+            main_end = closing(closing(i + 1) + 1);
+        } else if (is(i, "return") && is(i + 1, ";") && i < main_end && !in_inner_function(i)) {
+            t[i].spelling += " 0"; /* nvcc warns */
         } else if (only_kernels.count(t[i].spelling) && depth > 0 && !headings.count(i)) {
             refuse_plain_call(i);
         } else if (t[i].spelling.compare(0, 4, "cuda") == 0 && is(i + 1, "(")) {
@@ -540,7 +570,7 @@ struct Translator {
                                  ", [&](auto simt_take) -> decltype(simt_take(" + kernel +
                                  ")) { return simt_take(" + kernel +
                                  "); }, [&](auto... simt_arguments) -> decltype(auto) { return " +
-                                 kernel + "(simt_arguments...); }, ");
+                                 kernel + "(simt_arguments...); }" + (first == close ? "" : ", "));
         t[first].lead = restart(first);
         erase(close, last);
         replace(last, ")");

@@ -644,6 +644,7 @@ CONDITIONAL_TEST(simtcc, says_what_it_does_not_support, on_cpu())
         cr_expect_eq(run_command(command, said, sizeof said), 1, "%s was accepted",
                      sources.gl_pathv[i]);
         expect_said(said, words);
+        cr_expect(!strstr(said, "simt::") && !strstr(said, "<lambda"), "noise: %s", said);
         /* The message must be at its place, and only once. */
         const char *found = strstr(words, ".cu:") ? strstr(said, words) : NULL;
         cr_expect(!found || !strstr(found + 1, words), "%s: twice", words);
@@ -830,6 +831,16 @@ CONDITIONAL_TEST(simtcc, memory_locations, on_cpu())
         "0, 0) || cudaMemAdvise(&cell, 4, cudaMemAdviseSetPreferredLocation, here) || "
         "cudaMemAdvise(&cell, 4, cudaMemAdviseSetAccessedBy, 0) || cell != 3; }' >prefetch.cu; "
         "simtcc prefetch.cu -o prefetch; ./prefetch");
+}
+
+/* nvcc takes it, with a warning. */
+CONDITIONAL_TEST(simtcc, main_may_return_nothing, on_cpu())
+{
+    run_script(
+        "echo 'void g() { return; } struct A { void m() { return; } }; int main(int argc, char "
+        "**) { struct B { void m() { return; } }; auto f = [&](int x) mutable -> void { if (x) "
+        "{ return; } return; }; f(argc); g(); A().m(); B().m(); for (;;) if (argc == 1) { "
+        "return; } return; }' >nothing.cu; simtcc nothing.cu -o nothing; ./nothing");
 }
 
 CONDITIONAL_TEST(simtcc, bad_command_lines, on_cpu())

@@ -538,8 +538,8 @@ CONDITIONAL_TEST(programs, print_reports_and_counters_at_exit, checked())
         "  fill\n",
         "  neighbours\n",
         "\nsimt: report: race on shared memory (s, byte",
-        "reported program.cu:14",
-        "reported program.cu:15",
+        "reported program.cu:12",
+        "reported program.cu:13",
         "\nsimt: 1 report\n",
         NULL,
     };

@@ -1,5 +1,4 @@
 // says: plain_call.cu:9:5: error: static assertion failed: a __global__ function call must be
-// configured: fill<<<grid, block>>>(...)
 __global__ void fill(int *data)
 {
     *data = 1;
