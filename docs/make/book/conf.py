@@ -12,8 +12,9 @@ html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["book.css"]
 html_js_files = ["book.js"]
-html_show_sphinx = html_show_sourcelink = html_copy_source = html_use_index = False
+html_show_sphinx = html_show_copyright = html_show_sourcelink = html_copy_source = html_use_index = False
 html_show_search_summary = False  # a browser that reads from disk may not fetch the pages found
+highlight_language = "text"  # a fence without a word is what a terminal shows
 pygments_style, pygments_dark_style = "a11y-light", "a11y-dark"
 
 
