@@ -185,6 +185,36 @@ def picture_of_roofline(step, runs):
     return picture
 
 
+def picture_of_rung(name):
+    """A kernel's time among those of its ladder, a bar each, the vendor's as lines, for its page of the book; None where it was
+    not timed."""
+    kernel, kernels = report.facts.kernels()[name], report.facts.kernels()
+    of = {other for other, row in kernels.items() if (row["step"], row["ladder"]) == (kernel["step"], kernel["ladder"])}
+    rows = [row for row in report.lessons.results("ladder.csv")[1] if row["step"] == kernel["step"] and row["protocol"] == "cold"]
+    shapes = [row["shape"] for row in rows if row["kernel"] == name]
+    if not shapes:
+        return None
+    shape = kernel["timed_at"] if kernel["timed_at"] in shapes else shapes[0]
+    times = {row["kernel"]: float(row["ms"]) for row in rows if row["shape"] == shape and row["kernel"] in of | {kernel["after"]}}
+    peers = {row["kernel"]: float(row["ms"]) for row in rows if row["shape"] == shape and row["role"] == "peer"}
+    picture = svg.Picture(f"{name} beside its neighbours, at {shape}", f"{name} takes {times[name]:.3g} ms; each bar is a kernel of its ladder.")
+    most = max([*times.values(), *peers.values()])
+    left, width, y = 200, 500, 52 + 16 * len(peers)
+    top = y
+    for other, ms in times.items():
+        picture.text(left - 8, y + 13, other, "t k" if other == name else "m k", "end")
+        picture.cells("c0" if other == name else "c7", [(left, y, round(max(ms / most * width, 1), 1), 17)])
+        picture.text(left + round(ms / most * width) + 6, y + 13, f"{ms:.3g} ms", "t s" if other == name else "m s")
+        y += 22
+    for number, (other, ms) in enumerate(peers.items()):
+        x = round(left + ms / most * width, 1)
+        picture.lines("w", [(x, top - 16 * number - 6, x, y)])
+        picture.text(x + 5, top - 16 * number - 8, f"{other}, {ms:.3g} ms", "t s")
+    picture.text(16, y + 20, f"One {report.lessons.device()}, each after a rest and with a cold L2 cache. "
+                 f"{'A line is a library. ' if peers else ''}Blue: this kernel.", "m")
+    return picture
+
+
 def main(arguments):
     command, steps = arguments[0] if arguments else "", arguments[1:] or list(report.STEPS)
     if command not in ("make", "check") or set(steps) - set(report.STEPS):
