@@ -149,7 +149,7 @@ def of_the_names():
     all_names = "|".join(facts.kernels())
     marked = "|".join(name for name in facts.kernels() if name not in words and re.search(r"[_\d]", name))
     plain = "|".join(name for name in facts.kernels() if name not in words and not re.search(r"[_\d]", name))
-    functions = "|".join({step["problem"] for step in facts.steps()})
+    functions = "|".join({kernel["function"].removesuffix(f"_{name}") for name, kernel in facts.kernels().items()})
     named = re.compile(rf"(?<![\w.])(?:{marked})(?![\w(])|([\"'])(?:{plain})\1|(?:KERNEL=|--kernel)[ =\"',]*(?:{all_names})\b|"
                        rf"\b(?:{functions})_(?:{all_names})\b")
     for path in filter(FOR_ALL.match, FILES):

@@ -8,16 +8,19 @@
 #include <math.h>
 #include <stdio.h>
 
-size_t attention_query_rows(const struct attention *call)
+size_t attention_rows(int batch, int heads, int seq)
 {
-    if (call->batch < 0 || call->heads < 0 || call->seq_q < 0)
-        return 0;
-    return (size_t)call->batch * call->heads * call->seq_q;
+    return batch < 0 || heads < 0 || seq < 0 ? 0 : (size_t)batch * heads * seq;
 }
 
-size_t attention_key_rows(const struct attention *call)
+size_t attention_query_rows(const struct attention *call)
 {
-    return (size_t)call->batch * call->kv_heads * call->seq_kv;
+    return attention_rows(call->batch, call->heads, call->seq_q);
+}
+
+static size_t key_rows(const struct attention *call)
+{
+    return attention_rows(call->batch, call->kv_heads, call->seq_kv);
 }
 
 /* Kernels use an int to number the rows of Q, and of K, over all batches and heads. Persistent
@@ -105,7 +108,7 @@ static cudaError_t check_arrays(const struct attention_kernel *row, const struct
     const size_t element = tensor_element_bytes(call->type), workspace_alignment = 256;
     const size_t alignment = row->alignment ? (size_t)row->alignment : element;
     const size_t rows = attention_query_rows(call), row_bytes = (size_t)call->head_dim * element;
-    const size_t bytes_K = attention_key_rows(call) * row_bytes;
+    const size_t bytes_K = key_rows(call) * row_bytes;
     const struct {
         const char *name;
         const void *pointer;
@@ -273,7 +276,7 @@ static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TE
 
     const enum tensor_type type = call.type;
     const size_t rows = attention_query_rows(&call), head_dim = (size_t)call.head_dim;
-    const size_t kv_rows = attention_key_rows(&call);
+    const size_t kv_rows = key_rows(&call);
     const size_t batch = (size_t)call.batch, heads = (size_t)call.heads;
     const size_t kv_heads = (size_t)call.kv_heads;
     const size_t seq_q = (size_t)call.seq_q, seq_kv = (size_t)call.seq_kv;
@@ -391,7 +394,7 @@ static void put_special(const struct attention *call, void *const *host)
         tensor_store(host[0], call->type, row * cols,
                      overflows ? 0x1p100
                                : 0.5 + fabs(tensor_element(host[0], call->type, row * cols)));
-    for (size_t row = 0; row < attention_key_rows(call); row++) {
+    for (size_t row = 0; row < key_rows(call); row++) {
         const size_t head = row / keys % 3, key = row % keys;
         const bool stays = head == 0 ? key + 3 >= keys : head == 1 && key < 2;
         const double finite = overflows ? 0.0 : tensor_element(host[1], call->type, row * cols);
@@ -411,7 +414,7 @@ static void put_lengths(const struct attention *call, uint64_t seed, void *const
         const uint64_t drawn = input_bits(seed, STREAM_LENGTH, (uint64_t)batch) % (keys + 1);
         ((int *)host[LENGTHS])[batch] = batch == 0 ? call->seq_kv : (int)drawn;
     }
-    for (size_t row = 0; row < attention_key_rows(call); row++) {
+    for (size_t row = 0; row < key_rows(call); row++) {
         const size_t batch = row / keys / (size_t)call->kv_heads;
         for (size_t col = 0; col < cols && row % keys >= (size_t)((int *)host[LENGTHS])[batch];
              col++)
@@ -426,7 +429,7 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
     const struct attention call = attention_of(sizes);
     const size_t cols = (size_t)call.head_dim;
     const size_t elements_Q = attention_query_rows(&call) * cols;
-    const size_t elements_K = attention_key_rows(&call) * cols;
+    const size_t elements_K = key_rows(&call) * cols;
 
     for (size_t i = 0; i < elements_Q; i++)
         tensor_store(host[0], call.type, i, element_Q(&call, kind, seed, i / cols, i % cols));

@@ -92,11 +92,9 @@ struct attention_kernel {
         ABOUT(n, f, i), .launch = attention_##n, __VA_ARGS__                                       \
     }
 
-/* Returns batch * heads * seq_q, or 0 where one of them is negative. */
+/* Returns batch * heads * seq, or 0 where one of them is negative; and the rows of Q. */
+size_t attention_rows(int batch, int heads, int seq);
 size_t attention_query_rows(const struct attention *call);
-
-/* Returns batch * kv_heads * seq_kv, the rows of K and of V. */
-size_t attention_key_rows(const struct attention *call);
 
 /* These check what any kernel requires of a shape, and what the row's limits exclude, without the
  * arrays. A problem with the same shapes uses them, too. */

@@ -39,14 +39,12 @@ static struct attention_kernel limits_of(const struct attention_backward_kernel 
 
 size_t attention_backward_query_rows(const struct attention_backward *call)
 {
-    const struct attention forward = forward_of(call);
-    return attention_query_rows(&forward);
+    return attention_rows(call->batch, call->heads, call->seq_q);
 }
 
 size_t attention_backward_key_rows(const struct attention_backward *call)
 {
-    const struct attention forward = forward_of(call);
-    return attention_key_rows(&forward);
+    return attention_rows(call->batch, call->kv_heads, call->seq_kv);
 }
 
 /* Checks the pointers of a valid shape. */
@@ -227,7 +225,7 @@ static void put_special(const struct attention *call, void *const *host)
     const bool overflows = call->type != TENSOR_F16;
     for (size_t row = 0; row < attention_query_rows(call); row++)
         tensor_store(host[AT_Q], call->type, row * cols, overflows ? 0x1p100 : 1.0);
-    for (size_t row = 0; row < attention_key_rows(call); row++) {
+    for (size_t row = 0; row < attention_rows(call->batch, call->kv_heads, call->seq_kv); row++) {
         const size_t head = row / keys % 3, key = row % keys;
         const bool stays = head == 0 ? key + 3 >= keys : head == 1 && key < 2;
         tensor_store(host[AT_K], call->type, row * cols,
@@ -313,8 +311,9 @@ static struct sum dot(const double *a, const double *b, size_t count)
         sum[i % 4] += a[i] * b[i];
         magnitude[i % 4] += fabs(a[i] * b[i]);
     }
-    return (struct sum){(sum[0] + sum[1]) + (sum[2] + sum[3]),
-                        (magnitude[0] + magnitude[1]) + (magnitude[2] + magnitude[3])};
+    const struct sum total = {(sum[0] + sum[1]) + (sum[2] + sum[3]),
+                              (magnitude[0] + magnitude[1]) + (magnitude[2] + magnitude[3])};
+    return total;
 }
 
 struct query {
@@ -506,14 +505,19 @@ static double reference_cost(const long long sizes[MAX_SIZES])
 }
 
 /* docs/mathematics.md derives it. With 16-bit elements P, dS and the result are rounded once. */
+static double bound_of(const struct attention_backward *call)
+{
+    const double terms = fmax(call->seq_kv, (double)queries_of_group(call));
+    const double sums = 2.0 * (roundings(call->head_dim) + 4.0) + roundings(terms);
+    const bool narrow_elements = call->type != TENSOR_F32;
+    return UNIT_ROUNDOFF_F32 * (sums + 16.0) +
+           (narrow_elements ? 3.0 * tensor_roundoff(call->type) : 0.0);
+}
+
 static double bound(const long long sizes[MAX_SIZES])
 {
     const struct attention_backward call = attention_backward_of(sizes);
-    const double terms = fmax(call.seq_kv, (double)queries_of_group(&call));
-    const double sums = 2.0 * (roundings(call.head_dim) + 4.0) + roundings(terms);
-    const bool narrow_elements = call.type != TENSOR_F32;
-    return UNIT_ROUNDOFF_F32 * (sums + 16.0) +
-           (narrow_elements ? 3.0 * tensor_roundoff(call.type) : 0.0);
+    return bound_of(&call);
 }
 
 /* There are five products, where the forward pass has two. */

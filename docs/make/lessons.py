@@ -208,12 +208,18 @@ OPTIONS = {"matmul": ("m n k",), "softmax": ("rows cols",),
 
 def options_of(step, shape):
     """The options of the step's program that ask for a shape of its benchmark."""
-    problem = next(each["problem"] for each in facts.steps() if each["step"] == step)
+    problem = next(kernel["problem"] for kernel in facts.kernels().values() if kernel["step"] == step)
     numbers = re.findall(r"\d+", shape.removesuffix(" bf16"))
     names = next(names.split() for names in OPTIONS[problem] if len(names.split()) == len(numbers))
     if names == ["seq", "head-dim"]:  # the others are such that there are 16384 tokens and 2048 features in all
         names, numbers = [*names, "batch", "heads"], [*numbers, 16384 // int(numbers[0]), 2048 // int(numbers[1])]
     return [f"--{name}={number}" for name, number in zip(names, numbers)] + (["--causal"] if "causal" in shape else [])
+
+
+def on_ladder(kernel, *arguments):
+    """What the step's program says of the kernel's ladder."""
+    row = facts.kernels()[kernel]
+    return ladder.program(row["step"], f"--ladder={row['ladder']}", *arguments)
 
 
 class Numbers:
@@ -232,7 +238,7 @@ class Numbers:
                              for (shape, kernel), row in measurements(rung.step).items() if kernel == rung.name}
 
     def _row(self, *arguments):
-        return dict(next(row for row in ladder.program(self.step, *arguments)["kernels"] if row["name"] == self.name))
+        return dict(next(row for row in on_ladder(self.name, *arguments)["kernels"] if row["name"] == self.name))
 
     def workspace(self, shape):
         """Bytes of workspace at the shape of a benchmark."""
@@ -305,7 +311,7 @@ def counts(page):
     sizes = common_to(rungs, "shown_sizes").split()
     numbers = [Numbers(rung, step, sizes) for rung in rungs]
     before = [Numbers(ladder.find(rung.before), step, sizes) if rung.before else None for rung in rungs]
-    report, shape = ladder.program(step, *sizes), common_to(rungs, "timed_at") or shape_of(numbers)
+    report, shape = on_ladder(rungs[0].name, *sizes), common_to(rungs, "timed_at") or shape_of(numbers)
     columns = []  # (title, a cell for each rung)
 
     def change(value, *words):

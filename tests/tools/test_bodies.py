@@ -34,6 +34,16 @@ CONSTANT = {
                   "if (call->type == TENSOR_F32) fill<<<64, 64, 0, call->stream>>>((float *)call->O, rows * call->head_dim);"
                   "else fill<<<64, 64, 0, call->stream>>>((unsigned short *)call->O, rows * call->head_dim);"
                   "if (call->LSE) fill<<<64, 64, 0, call->stream>>>(call->LSE, rows);"),
+    "attention_backward": ("const struct attention_backward *call",
+                           "const size_t d = call->head_dim, queries = attention_backward_query_rows(call) * d;"
+                           "const size_t keys = attention_backward_key_rows(call) * d;"
+                           "if (call->type == TENSOR_F32) {"
+                           "fill<<<64, 64, 0, call->stream>>>((float *)call->dQ, queries);"
+                           "fill<<<64, 64, 0, call->stream>>>((float *)call->dK, keys);"
+                           "fill<<<64, 64, 0, call->stream>>>((float *)call->dV, keys); } else {"
+                           "fill<<<64, 64, 0, call->stream>>>((unsigned short *)call->dQ, queries);"
+                           "fill<<<64, 64, 0, call->stream>>>((unsigned short *)call->dK, keys);"
+                           "fill<<<64, 64, 0, call->stream>>>((unsigned short *)call->dV, keys); }"),
 }
 FILL = """template <class T> __global__ void fill(T *output, size_t count)
 {
@@ -50,7 +60,7 @@ def header(rung):
 def launcher(rung, statements):
     arguments, fills = CONSTANT[rung.problem]
     body = fills if statements is None else statements
-    return f'extern "C" cudaError_t {rung.problem}_{rung.kernel}({arguments})\n{{\n{body}\nreturn cudaGetLastError();\n}}\n'
+    return f'extern "C" cudaError_t {rung.about["function"]}({arguments})\n{{\n{body}\nreturn cudaGetLastError();\n}}\n'
 
 
 def unused(rung):
@@ -68,13 +78,13 @@ def renamed(rung, row):
         text = re.sub(rf"\b{kernel}\b", f"{kernel}_again", text)
     text = re.sub(r'#include "([^"]+)"', lambda found: f'#include "{source.parent.relative_to(ROOT)}/{found[1]}"'
                   if (source.parent / found[1]).exists() else found[0], text)
-    return re.sub(rf"\b{rung.problem}_{row['name']}\b", f"{rung.problem}_{rung.kernel}", text)
+    return re.sub(rf"\b{row['function']}\b", rung.about["function"], text)
 
 
 def naive(rung):
     """Returns the first kernel of the step, or for attention of the first step of its kind, that takes the rung's types."""
     return next(row for row in facts.kernels().values() if row["problem"] == rung.problem and row["types"][0] in rung.about["types"]
-                and (row["step"] == rung.step or rung.problem != "attention"))
+                and (row["step"] == rung.step or not rung.problem.startswith("attention")))
 
 
 def before(rung):

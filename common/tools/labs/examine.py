@@ -52,7 +52,8 @@ HOST = set("""
     stdout stderr cudaGetLastError cudaPeekAtLastError cudaGetErrorString cudaGetErrorName cudaFuncSetAttribute
     cudaFuncSetCacheConfig cudaFuncGetAttributes cudaGetDevice cudaDeviceGetAttribute cudaMemsetAsync cudaLaunchKernel
     cudaLaunchKernelExC cudaLaunchCooperativeKernel cudaOccupancyMaxActiveBlocksPerMultiprocessor
-    cudaOccupancyMaxPotentialBlockSize attention_query_rows matmul_whole_tiles_cost matmul_tiles_cost launch_begins
+    cudaOccupancyMaxPotentialBlockSize attention_query_rows attention_backward_query_rows attention_backward_key_rows
+    matmul_whole_tiles_cost matmul_tiles_cost launch_begins
     launch_ends refusal refusal_clear refuse require_blocks require_device require_disjoint require_pointer require_shared
     require_size tensor_map_of_halves""".split())
 # Of the C++ library, demangled, what a launcher may use and what its headers bring along. Nothing starts a thread, opens a file,
@@ -74,7 +75,8 @@ ADDRESSES = re.compile(r"__gxx_personality_v0|_GLOBAL_OFFSET_TABLE_|__dso_handle
 # Code that a table of functions leads to may be a launcher's, too: a kernel that calls these fails or gets nothing from them.
 GUARDED = set("""simt_run simt_guard simt_not_looked_at cudaMemsetAsync cudaGetLastError cudaPeekAtLastError cudaFuncSetAttribute cudaFuncSetCacheConfig cudaGetDevice
     cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel cudaOccupancyMaxActiveBlocksPerMultiprocessor
-    attention_query_rows matmul_whole_tiles_cost matmul_tiles_cost refuse launch_begins launch_ends require_blocks require_device require_disjoint require_pointer require_shared require_size""".split())
+    attention_query_rows attention_backward_query_rows attention_backward_key_rows
+    matmul_whole_tiles_cost matmul_tiles_cost refuse launch_begins launch_ends require_blocks require_device require_disjoint require_pointer require_shared require_size""".split())
 PREFIXES = ("__tsan_", "__ubsan_handle_", "_ZTVN10__cxxabiv1")
 # nvcc's objects also ask for these.
 ON_A_GPU = set("""

@@ -202,7 +202,7 @@ class Grading:
         step = self.lab["step"]
         others = sorted(self.sources() & self.kernel_files() - {kernel["file"]})
         objects = [self.object_of(name) for name in self.files_of(kernel)]
-        launcher = f"{facts.kernels()[kernel['name']]['problem']}_{kernel['name']}"
+        launcher = facts.kernels()[kernel["name"]]["function"]
         if launcher not in workshop.defined(objects[0]):
             raise NotBuilt(f"{kernel['file']} has no function {launcher}")
         while missing := self.shop.missing(step, objects):

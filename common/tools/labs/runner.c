@@ -5,6 +5,7 @@
 #include "harness/refusal.h"
 #include "harness/stopwatch.h"
 #include "problems/attention.h"
+#include "problems/attention_backward.h"
 #include "problems/matmul.h"
 #include "problems/softmax.h"
 
@@ -22,6 +23,10 @@ const struct problem lab_softmax = {.row_bytes = sizeof(struct softmax_kernel),
 const struct problem lab_attention = {.row_bytes = sizeof(struct attention_kernel),
                                       .run = attention_run_sizes,
                                       .workspace = attention_workspace};
+const struct problem lab_attention_backward = {.row_bytes =
+                                                   sizeof(struct attention_backward_kernel),
+                                               .run = attention_backward_run_sizes,
+                                               .workspace = attention_backward_workspace};
 
 /* Returns the row of this name, and its problem; null when there is none. */
 static const struct kernel *find(const struct step *step, const char *name,

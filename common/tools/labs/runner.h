@@ -13,7 +13,7 @@
 
 #include "harness/ladder.h"
 
-extern const struct problem lab_matmul, lab_softmax, lab_attention;
+extern const struct problem lab_matmul, lab_softmax, lab_attention, lab_attention_backward;
 
 int runner_main(const struct step *step);
 

@@ -19,13 +19,14 @@ from sandbox import Limits, Unable
 from source import LADDERS
 
 ROOT = handout.ROOT
-COMMON = (*(f"problems/{name}" for name in ("matmul", "softmax", "attention")),
+PROBLEMS = ("matmul", "softmax", "attention", "attention_backward")
+COMMON = (*(f"problems/{name}" for name in PROBLEMS),
           *(f"harness/{name}" for name in ("refusal", "problem", "inputs", "check", "tensor_map", "stopwatch")))
 # The judge also has these, and the rows of all steps. What would launch their kernels stays unresolved.
 JUDGING = tuple(f"harness/{name}" for name in ("ladder", "cases", "claims", "trial", "device_buffer", "explain"))
 ANSWERED = ("backend_counters", "backend_report")  # by the student's process
 # A runner knows a problem by this name.
-SLIM = [f"-D{name}_problem=lab_{name}" for name in ("matmul", "softmax", "attention")]
+SLIM = [f"-D{name}_problem=lab_{name}" for name in PROBLEMS]
 OWN = ("case.h", "deferred_launches.h", "deferred_launches_cpu.cpp", "deferred_launches_gpu.c", "runner.h", "runner.c")
 C_FLAGS = "-std=c17 -D_GNU_SOURCE -O2 -ffunction-sections -fdata-sections".split()
 LIBRARIES = "-lm -ldl".split()

@@ -49,7 +49,8 @@ ORDERS = ("inorder", "reversed", "random:7")
 # A kernel is judged by its problem's list of cases (common/harness/cases.h), at these levels in turn: the quick ones in each order
 # of threads, all of them in one order or another.
 LEVELS = {"quick": [(order, "1/1") for order in ORDERS], "full": [(ORDERS[0], "1/2"), (ORDERS[1], "2/2")]}
-COUNTED_AT = {"matmul": "--m 128 --n 128 --k 32", "softmax": "--rows 8 --cols 1024", "attention": "--heads 1 --seq 64 --head-dim 64"}
+COUNTED_AT = {"matmul": "--m 128 --n 128 --k 32", "softmax": "--rows 8 --cols 1024", "attention": "--heads 1 --seq 64 --head-dim 64",
+              "attention_backward": "--heads 1 --seq 64 --head-dim 64"}
 
 # These are counted and shown beside what was predicted. What a row claims decides.
 COUNTERS = {"global_loads": "loads", "global_load_sectors": "sectors loaded", "global_stores": "stores", "shared_loads": "shared loads",
@@ -425,6 +426,7 @@ class Rung(Written):
 
     def __init__(self, step, index, kernel, about, problem):
         self.step, self.index, self.kernel, self.about, self.problem = step, index, kernel, about, problem
+        self.prefix = about["function"].removesuffix(kernel)  # of all functions of the problem
         self.key = f"{step[:2]}/{kernel}"
         self.ladder, self.hinted = about["ladder"], kernel
         self.folder = WORK / step
@@ -462,7 +464,7 @@ class Rung(Written):
         for name in names[1:]:
             text = re.sub(rf"\b(\w+_){name}\b", rf"\1{names[0]}", text)
         for old, name in facts.successors().items():
-            text = re.sub(rf"\b{self.problem}_{old}\b", f"{self.problem}_{name}", text)
+            text = re.sub(rf"\b{self.prefix}{old}\b", f"{self.prefix}{name}", text)
         if text != before:
             path.write_text(text, errors="surrogateescape")
 
@@ -515,8 +517,7 @@ class Rung(Written):
         """Returns what our kernel counts, kept until its program changes. A handout has no kernel of ours, but its formulas."""
         program = ROOT / "build/check" / self.step
         if handout.PACKED:
-            rows = listed(program, *self.counted_at().split())["kernels"]
-            return next(row for row in rows if row["name"] == self.kernel)
+            return listed(program, f"--kernel={self.kernel}", *self.counted_at().split())["kernels"][0]
         cache = BUILD / self.step / f"{self.kernel}.json"
         if not cache.exists() or cache.stat().st_mtime < program.stat().st_mtime:
             row = run_row(program, self.kernel, self.counted_at(), ORDERS[0])

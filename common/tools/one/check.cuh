@@ -1,4 +1,4 @@
-/* The three checks share this: inputs, device memory, and the comparison with a reference. */
+/* The checks share this: inputs, device memory, and the comparison with a reference. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdio.h>

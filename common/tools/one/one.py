@@ -5,8 +5,8 @@
 
 The file needs no header of the project: nvcc compiles it, and so does common/simt/simtcc, without any -I. It holds the
 kernel's file, the .cuh files that this includes, those instructions of ptx.cuh, those functions of common/*.c and that
-workspace of NN_step.c that are used, the problem's reference, and a check (matmul.cu, softmax.cu or attention.cu beside
-this script) at those of the problem's quick cases that sizes alone make (facts.py). Nothing is compiled for it but the rows.
+workspace of NN_step.c that are used, the problem's reference, and a check (matmul.cu, softmax.cu, attention.cu or attention_backward.cu
+beside this script) at those of the problem's quick cases that sizes alone make (facts.py). Nothing is compiled for it but the rows.
 """
 import json
 import pathlib
@@ -19,7 +19,8 @@ import outfile  # noqa: E402
 from source import ROOT, behind, closure, of_steps, resolved, without_comments  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-SIZES = {"matmul": "m n k", "softmax": "rows cols", "attention": "batch heads kv_heads seq_q seq_kv head_dim causal window soft_cap alibi"}
+SIZES = {"attention_backward": "batch heads kv_heads seq_q seq_kv head_dim causal",
+         "matmul": "m n k", "softmax": "rows cols", "attention": "batch heads kv_heads seq_q seq_kv head_dim causal window soft_cap alibi"}
 SAME = {"kv_heads": "heads", "seq_q": "seq", "seq_kv": "seq"}  # where a case does not say
 
 # A kernel's file may use these parts of the project, in the order in which they must stand. Unused ones are left out.
@@ -27,10 +28,12 @@ LIBRARY = (
     ("common/harness/problem.h", "tensor_type"), ("common/harness/problem.h", "cost"), ("common/harness/problem.h", "UNIT_ROUNDOFF_F32"),
     ("common/harness/refusal.h", "MAX_EXTENT"),
     ("common/problems/matmul.h", "matmul_fn"), ("common/problems/softmax.h", "softmax_fn"), ("common/problems/attention.h", "attention"),
+    ("common/problems/attention_backward.h", "attention_backward"),
     *(("common/harness/problem.c", name) for name in (
         "roundings", "tensor_element_bytes", "tensor_roundoff", "tensor_smallest_normal", "float_of", "half_value", "tensor_element",
         "tensor_elements", "bits_of", "tensor_store")),
-("common/problems/attention.c", "attention_query_rows"),
+    *(("common/problems/attention.c", name) for name in ("attention_rows", "attention_query_rows")),
+    *(("common/problems/attention_backward.c", f"attention_backward_{name}_rows") for name in ("query", "key")),
     ("common/device/backend.c", "backend_architecture"),
     ("common/harness/refusal.c", "sentence"), ("common/harness/refusal.c", "refuse"), ("common/harness/refusal.c", "refusal"),
     ("common/harness/refusal.c", "require_blocks"), ("common/harness/tensor_map.h", "TENSOR_MAP_BOX_COLS"),
@@ -41,6 +44,9 @@ LIBRARY = (
 # What its check takes of the problem's file, in a namespace: the reference and its error bound.
 REFERENCE = {
     "matmul": ("strides", "strides_of", "product", "bound_of"),
+    "attention_backward": (
+        "MAX_HEAD_DIM", "gradients", "sum", "dot", "query", "key", "begin_query", "begin_key", "pair", "pair_of", "add", "finish",
+        "clear_rows", "row_of_dQ", "TOGETHER", "rows_of_dK", "queries_of_group", "bound_of"),
     "softmax": ("statistics", "statistics_of", "reference_row", "bound_of"),
     "attention": ("MAX_HEAD_DIM", "query", "dot", "begin", "bias_of", "score_of", "raise_maximum", "weigh", "add", "float_bound", "bound_of",
                   "finish", "reference_rows")}
@@ -219,7 +225,7 @@ def make(name):
         for i, path in enumerate(files):
             space = (path.stem.partition("_")[2] if path.stem[0].isdigit() else path.stem) + "_file"
             given = exports(path) | ({workspace} if path == file else set())
-            used_later = given & words(" ".join((*bodies[i + 1:], f"{problem}_{name} {workspace}")))
+            used_later = given & words(" ".join((*bodies[i + 1:], f"{kernel['function']} {workspace}")))
             macros = "".join(f"#undef {name}\n" for name in re.findall(r"^#define (\w+)", bodies[i], re.M))
             bodies[i] = f"namespace {space}\n{{\n{bodies[i]}}}\n{macros}" + \
                 "".join(f"using {space}::{function};\n" for function in sorted(used_later))
@@ -229,10 +235,10 @@ def make(name):
     constants, main_function = loop(kernel)
     check = "\n".join((*one.headers, check, main_function))
     architecture = kernel["architecture"]
-    check = re.sub(r"\bKERNEL\b", f"{problem}_{name}", check)
+    check = re.sub(r"\bKERNEL\b", kernel["function"], check)
     check = re.sub(r"\bWORKSPACE\b", f"{workspace}(&call)" if workspace else "0", check)
     check = re.sub(r"\bNAME\b", name, check)
-    if problem == "attention":
+    if problem.startswith("attention"):
         constants += f"\nstatic const enum tensor_type type = TENSOR_{kernel['types'][0].upper()};"
 
     reference = one.reference(problem, check)
