@@ -504,7 +504,8 @@ static double reference_cost(const long long sizes[MAX_SIZES])
     return 8.0 * fmax(call.seq_kv, (double)queries_of_group(&call)) * call.head_dim;
 }
 
-/* docs/mathematics.md derives it. With 16-bit elements P, dS and the result are rounded once. */
+/* docs/mathematics.md, section 7.8, derives it. With 16-bit elements P, dS and the result are
+ * rounded once. */
 static double bound_of(const struct attention_backward *call)
 {
     const double terms = fmax(call->seq_kv, (double)queries_of_group(call));

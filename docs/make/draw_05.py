@@ -231,3 +231,101 @@ def picture_05_split_kv():
     picture.text(16, y + 18,
                  f"{group} lanes a key, {32 // group} keys of a warp at a time; block 0 has {len(who)} of 512 keys.")
     return picture
+
+
+BACKWARD = "--heads 1 --seq 64 --head-dim 32"
+
+
+def picture_05_backward_standard():
+    picture = svg.Picture("backward_standard: two matrices go through memory",
+                          "Bytes of global memory by array, N = 64, d = 32, one head.")
+    bars = []
+    for kernel in ("backward_standard", "backward_recompute"):
+        moved = views.traffic(views.traced("05", kernel, BACKWARD))
+        parts = collections.Counter()
+        for (array, kind), count in moved.items():
+            matrices = array == "workspace" and kernel == "backward_standard"
+            parts[f"{kind} of P, dS and D" if matrices else "all else"] += count
+        bars.append((kernel, parts))
+    kinds = {"store of P, dS and D": "c1", "load of P, dS and D": "c2", "all else": "c0"}
+    y = views.stacked(picture, 48, bars, kinds)
+    picture.legend(190, y + 12, [("c1", "P, dS and D stored"), ("c2", "loaded"), ("c0", "Q, K, V, O, dO, LSE, D and the gradients")])
+    picture.text(190, y + 44, "At N = 64 the naive products move most. The matrices grow with N times N, all else with N times N over Bc.", "m")
+    return picture
+
+
+def blocks_at(launch, arrays, events=("load", "atomic_update")):
+    """The tiles of 16 rows of some arrays that each block touches: {block: {tile}}."""
+    found = collections.defaultdict(set)
+    for block in launch.blocks:
+        for event in block.events:
+            if event["event"] not in events or "at" not in event or event.get("space", "global") != "global":
+                continue
+            if event["at"][0][0] in arrays:
+                size = event.get("bytes", event.get("size"))
+                for array, byte in traces.places(event["at"]):
+                    found[block.number].add(views.coordinates(launch, array, byte)[0] // 16)
+    return found
+
+
+def tile_grid(picture, x, y, owners, says):
+    """The tiles of scores, coloured by the block that makes them: owners is {(i, j): block}."""
+    cell = 44
+    picture.text(x, y, says, "t b")
+    picture.cells("e", [(x, y + 30, 4 * cell, 4 * cell)])
+    for (i, j), block in owners.items():
+        picture.cells(views.PLACES[block % 6], [(x + j * cell + 2, y + 30 + i * cell + 2, cell - 4, cell - 4)])
+        picture.text(x + j * cell + cell / 2, y + 30 + i * cell + 27, block, "in s b", "middle")
+    picture.text(x, y + 22, "keys", "m s")
+    picture.text(x + 4 * cell + 6, y + 42, "queries: a row each", "m s")
+    return y + 30 + 4 * cell
+
+
+def picture_05_backward_recompute():
+    picture = svg.Picture("backward_recompute: a block per tile of keys, and where dQ is added",
+                          "Four tiles of keys and of queries; the number is the block.")
+    launch = views.traced("05", "backward_recompute", BACKWARD)[-1]
+    keys, queries = blocks_at(launch, ("K",)), blocks_at(launch, ("Q",))
+    adds = blocks_at(launch, ("dQ",), ("atomic_update",))
+    y = tile_grid(picture, 40, 54, {(i, j): block for block in keys for j in keys[block] for i in queries[block]}, "tiles of scores")
+    for i in range(4):
+        count = sum(i in tiles for tiles in adds.values())
+        picture.text(230, 54 + 30 + i * 44 + 27, f"dQ, tile {i}: {count} blocks add, in any order", "t")
+    picture.text(40, y + 22, "down a column: dK and dV of a tile, summed by one block in registers", "m")
+    return picture
+
+
+def picture_05_backward_two_pass():
+    picture = svg.Picture("backward_two_pass: both orders of loops, one after the other",
+                          "First a block per tile of keys, then a block per tile of queries; the number is the block.")
+    first, second = views.traced("05", "backward_two_pass", BACKWARD)[-2:]
+    x = 40
+    for launch, says in ((first, "first pass: dK and dV, down"), (second, "second pass: dQ, across")):
+        keys, queries = blocks_at(launch, ("K",)), blocks_at(launch, ("Q",))
+        y = tile_grid(picture, x, 54, {(i, j): block for block in keys for j in keys[block] for i in queries[block]}, says)
+        x += 390
+    views.same(first.counters["atomics"] + second.counters["atomics"], 0, "atomics")
+    picture.text(40, y + 22, "Each pass makes S and dP of all tiles: seven products in place of five, and no atomics.", "m")
+    return picture
+
+
+def picture_05_backward_registers():
+    picture = svg.Picture("backward_registers: who has which element of dQ",
+                          "Four warps with 16 queries each; a thread has 4 rows and 8 columns.")
+    launch = views.traced("05", "backward_registers", "--heads 1 --seq 64 --head-dim 64", 0)[-1]
+    who = {}
+    for block in launch.blocks:
+        for event in block.events:
+            if event["event"] == "atomic_update":
+                for lane, (array, byte) in zip(traces.lanes(event["lanes"]), traces.places(event["at"])):
+                    mine = event["warp"] == 0 and lane == 5
+                    who[views.coordinates(launch, array, byte)] = 6 if mine else event["warp"]
+    views.same(len(who), launch.counters["atomics"], "elements of dQ")
+    bottom = views.owners(picture, 20, 44, 64, 64, 4, who, "dQ: 64 queries, 64 features", ["c0", "c2", "c3", "c4", "c5", "c6", "c1"])
+    picture.legend(320, 76, [("c0", "warp 0"), ("c2", "warp 1"), ("c3", "warp 2"), ("c4", "warp 3")])
+    picture.legend(320, 100, [("c1", f"thread 5: {list(who.values()).count(6)} elements")])
+    for i, kernel in enumerate(("backward_recompute", "backward_registers")):
+        counters = views.traced("05", kernel, "--heads 1 --seq 64 --head-dim 64", 0)[-1].counters
+        picture.text(320, 150 + 22 * i, f"{kernel}: {counters['shared_loads']:,} loads from shared memory")
+    picture.down_to(bottom)
+    return picture
