@@ -194,7 +194,8 @@ def program(step, *arguments):
 def rungs(step):
     """Returns the step's rungs in reading order. Nothing need be built for them."""
     rows = next(each["kernels"] for each in facts.steps() if each["step"] == step)
-    return [Rung(step, row, before) for row, before in zip(rows, ["", *(row["name"] for row in rows)])]
+    before = [last["name"] if last and last["problem"] == row["problem"] else "" for row, last in zip(rows, [None, *rows])]
+    return [Rung(step, row, name) for row, name in zip(rows, before)]
 
 
 def find(name):
