@@ -329,3 +329,20 @@ def picture_05_backward_registers():
         picture.text(320, 150 + 22 * i, f"{kernel}: {counters['shared_loads']:,} loads from shared memory")
     picture.down_to(bottom)
     return picture
+
+
+def picture_05_backward_async():
+    picture = svg.Picture("backward_async: Q and dO of the next tile arrive while dQ is computed",
+                          "Loads of one warp, beside what it reads and adds, with and without copies that run ahead.")
+    launches = [(kernel, views.traced("05", kernel, "--heads 1 --seq-q 128 --seq-kv 64 --head-dim 32", 0)[-1])
+                for kernel in ("backward_registers", "backward_async")]
+    gradients = lambda array, _: {"K": "K, V", "V": "K, V", "Q": "Q, dO", "dO": "Q, dO", "workspace": "LSE, D", "LSE": "LSE, D"}.get(array, array)
+    end = max(span.end for _, launch in launches for span in views.replay.spans(launch, launch.blocks[0], gradients)[0])
+    y = 40
+    for kernel, launch in launches:
+        barriers = sum(event["event"] == "barrier" for event in launch.blocks[0].events)
+        y = views.axis(picture, y, launch, launch.blocks[0], gradients, f"{kernel}: {barriers} barriers",
+                       [(0, what) for what in ("load", "copy", "store", "read", "out")], end) + 8
+    picture.text(16, y + 8, "Warp 0 of block 0, two tiles of queries. A colour: what is loaded or read. A thick line: a barrier.", "m")
+    picture.text(16, y + 26, views.replay.SAYS, "m s")
+    return picture
