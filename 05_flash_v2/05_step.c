@@ -9,6 +9,7 @@
 #include "query_tiles.h"
 
 #include <limits.h>
+#include <stdint.h>
 
 /* As many partial results, O and LSE, as runs of the keys. */
 static size_t runs_workspace(const struct attention *call, int runs)
@@ -107,8 +108,11 @@ static size_t backward_D_workspace(const struct attention_backward *call)
     return attention_backward_query_rows(call) * sizeof(float);
 }
 
+/* No device has what does not fit a size_t. */
 static size_t backward_standard_workspace(const struct attention_backward *call)
 {
+    if (backward_scores(call) > SIZE_MAX / 16)
+        return SIZE_MAX;
     return 2 * backward_scores(call) * sizeof(float) + backward_D_workspace(call);
 }
 

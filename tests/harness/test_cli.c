@@ -159,6 +159,33 @@ TEST(cli, options_follow_from_the_rows)
     cr_expect(strstr(run("", "06_causal_half", "--help")->out, "1 .. 128") != NULL);
 }
 
+/* A step has ladders of two problems: names choose one, sizes that only one has run only that, and
+ * JSON is of the first where nothing is named. */
+TEST(cli, ladders_of_two_problems)
+{
+    static const struct {
+        const char *options, *runs, *does_not;
+    } cases[] = {
+        {"--list", "backward_standard", "no such word"},
+        {"--list --ladder backward", "backward_standard", "split_kv"},
+        {"--list --ladder decode", "split_kv", "backward_standard"},
+        {"--list --kernel=backward_standard", "backward_standard", "flash_v2"},
+        {"--list --kernel flash_v2 --kernel backward_two_pass", "backward_two_pass", "standard"},
+        {"--list --json", "\"split_kv\"", "backward_standard"},
+        {"--list --json --ladder=backward", "\"problem\": \"attention_backward\"", "split_kv"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct outcome *outcome = run("", "05_flash_v2", cases[i].options);
+        cr_expect(outcome->status == STEP_PASSED, "%s", cases[i].options);
+        cr_expect(strstr(outcome->out, cases[i].runs) && !strstr(outcome->out, cases[i].does_not),
+                  "%s: %s", cases[i].options, outcome->out);
+    }
+    bad_usage("05_flash_v2", "--ladder backward --nonsense 3", "'--nonsense' is not understood",
+              "--head-dim");
+    bad_usage("05_flash_v2", "--kernel backward_nothing", "--kernel is 'backward_nothing'",
+              "split_kv");
+}
+
 TEST(cli, list_tells_all_as_json)
 {
     const struct outcome *outcome =
@@ -472,7 +499,7 @@ static const char *table_of(char *option, unsigned long long times)
     char *arguments[] = {"fake", option, NULL}, file[] = "/tmp/test_cli_XXXXXX";
     static const struct step fake = {"fake", {{"core", &matmul_problem, kernels}}};
     struct request request;
-    cr_assert(options_parse(&request, &fake, option ? 2 : 1, arguments));
+    cr_assert(options_parse(&request, &fake, &matmul_problem, option ? 2 : 1, arguments));
     struct result results[2] = {{.kernel = &kernels[0].about, .counted = true},
                                 {.kernel = &kernels[1].about, .counted = true}};
     results[0].counters = (struct counters){.global_loads = 4000000 * times,
