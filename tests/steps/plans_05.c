@@ -242,7 +242,7 @@ static void judge_backward_rows(const struct attention *call, const struct devic
                   cost.bytes_read, cost.bytes_written);
         const double queries = (double)attention_query_rows(call), all = 8.0 * call->seq_kv;
         const double bytes = (double)row->workspace(&backward_call);
-        cr_assert(bytes <= queries * (all + 4.0) * (1.0 + 1e-12));
+        cr_assert(bytes == (double)SIZE_MAX || bytes <= queries * (all + 4.0) * (1.0 + 1e-12));
         cr_assert(bytes >= 4.0 * queries &&
                       (row->about.after || bytes >= fmin(queries * all, 1e19)),
                   "%s: a workspace of %g bytes", row->about.name, bytes);
