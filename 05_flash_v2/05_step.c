@@ -9,6 +9,7 @@
 #include "query_tiles.h"
 
 #include <limits.h>
+#include <stdint.h>
 
 /* As many partial results, O and LSE, as runs of the keys. */
 static size_t runs_workspace(const struct attention *call, int runs)
@@ -107,8 +108,11 @@ static size_t backward_D_workspace(const struct attention_backward *call)
     return attention_backward_query_rows(call) * sizeof(float);
 }
 
+/* No device has what does not fit a size_t. */
 static size_t backward_standard_workspace(const struct attention_backward *call)
 {
+    if (backward_scores(call) > SIZE_MAX / 16)
+        return SIZE_MAX;
     return 2 * backward_scores(call) * sizeof(float) + backward_D_workspace(call);
 }
 
@@ -275,12 +279,12 @@ static const struct attention_backward_kernel backward[] = {
                         "20500, global_loads <= 15500, shared_loads >= 60000",
         .about.after = "backward_recompute", .about.flushes_subnormals = true, .max_head_dim = 128,
         .workspace = backward_D_workspace, .cost = backward_registers_cost),
-    ATTENTION_BACKWARD_ROW(
-        backward_async, "13_backward_async.cu",
-        "Q and dO of the next tile are copied while dQ is computed",
-        .about.claims = "--heads 1 --seq 192: copies_ahead >= 10000",
-        .about.after = "backward_registers", .about.flushes_subnormals = true, .max_head_dim = 128,
-        .workspace = backward_D_workspace, .cost = backward_registers_cost),
+    ATTENTION_BACKWARD_ROW(backward_async, "13_backward_async.cu",
+                           "Q and dO of the next tile are copied while dQ is computed",
+                           .about.claims = "--heads 1 --seq 192: copies_ahead >= 10000",
+                           .about.after = "backward_registers", .about.flushes_subnormals = true,
+                           .max_head_dim = 128, .workspace = backward_D_workspace,
+                           .cost = backward_registers_cost),
     {.about.name = NULL},
 };
 

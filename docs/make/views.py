@@ -231,7 +231,8 @@ def sweeps(picture, x, y, width, height, launch, row, says, columns):
 
 
 PLACES = [f"c{i}" for i in range(6)]
-NAMED = {"Q": "c4", "K, V": "c0", "K": "c0", "V": "c2", "O": "c1", "m, l": "c2"}
+NAMED = {"Q": "c4", "K, V": "c0", "K": "c0", "V": "c2", "O": "c1", "m, l": "c2", "Q, dO": "c4", "LSE, D": "c2", "dQ": "c1",
+         "dK": "c1", "dV": "c1"}
 ROWS = {"load": "loads on their way", "copy": "copies on their way", "store": "stores to shared",
         "read": "reads, products",
         "product": "tensor cores", "softmax": "softmax", "out": "results out"}

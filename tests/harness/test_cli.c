@@ -159,6 +159,32 @@ TEST(cli, options_follow_from_the_rows)
     cr_expect(strstr(run("", "06_causal_half", "--help")->out, "1 .. 128") != NULL);
 }
 
+/* A step has ladders of two problems: names choose one, sizes that only one has run only that, and
+ * JSON is of the first where nothing is named. */
+TEST(cli, ladders_of_two_problems)
+{
+    static const struct {
+        const char *options, *runs, *does_not;
+    } cases[] = {
+        {"--list", "P and dS in global memory", "no such word"},
+        {"--list --ladder backward", "P and dS in global memory", "split keys"},
+        {"--list --ladder decode", "split keys", "P and dS"},
+        {"--list --json", "split keys", "P and dS"},
+        {"--list --json --ladder=backward", "\"problem\": \"attention_backward\"", "split keys"},
+        {"--list --json --ladder core", "\"problem\": \"attention\"", "split keys"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct outcome *outcome = run("", "05_flash_v2", cases[i].options);
+        cr_expect(outcome->status == STEP_PASSED, "%s", cases[i].options);
+        cr_expect(strstr(outcome->out, cases[i].runs) && !strstr(outcome->out, cases[i].does_not),
+                  "%s: %s", cases[i].options, outcome->out);
+    }
+    bad_usage("05_flash_v2", "--ladder backward --nonsense 3", "'--nonsense' is not understood",
+              "--head-dim");
+    bad_usage("05_flash_v2", "--kernel backward_nothing", "--kernel is 'backward_nothing'",
+              "it must be one of");
+}
+
 TEST(cli, list_tells_all_as_json)
 {
     const struct outcome *outcome =
@@ -472,7 +498,7 @@ static const char *table_of(char *option, unsigned long long times)
     char *arguments[] = {"fake", option, NULL}, file[] = "/tmp/test_cli_XXXXXX";
     static const struct step fake = {"fake", {{"core", &matmul_problem, kernels}}};
     struct request request;
-    cr_assert(options_parse(&request, &fake, option ? 2 : 1, arguments));
+    cr_assert(options_parse(&request, &fake, &matmul_problem, option ? 2 : 1, arguments));
     struct result results[2] = {{.kernel = &kernels[0].about, .counted = true},
                                 {.kernel = &kernels[1].about, .counted = true}};
     results[0].counters = (struct counters){.global_loads = 4000000 * times,

@@ -5,6 +5,7 @@
 #include "plans_attention.h"
 
 #include <limits.h>
+#include <math.h>
 
 /* The rows' functions ask this device. */
 static struct device_limits tested;
@@ -178,4 +179,79 @@ TEST(plans_05, costs_and_workspaces_fit_their_types)
     judged = 0;
     const int calls = plan_attention_calls(judge_rows, 1, false);
     cr_expect(judged == 8 * calls, "%d costs", judged);
+}
+
+/* Returns the backward call of the same shape. */
+static struct attention_backward backward_of(const struct attention *call)
+{
+    return (struct attention_backward){.batch = call->batch,
+                                       .heads = call->heads,
+                                       .kv_heads = call->kv_heads,
+                                       .seq_q = call->seq_q,
+                                       .seq_kv = call->seq_kv,
+                                       .head_dim = call->head_dim,
+                                       .scale = 1.0f};
+}
+
+static bool has_pairs(const struct attention *call)
+{
+    return attention_query_rows(call) > 0 && call->seq_kv > 0;
+}
+
+static void judge_backward_tiles(const struct attention *call, const struct device_limits *device)
+{
+    const struct attention_backward backward_call = backward_of(call);
+    const bool large = large_backward_tile_fits(call->head_dim, device);
+    for (int choice = 0; choice <= large && has_pairs(call); choice++) {
+        const struct backward_tile tile = backward_tile_of(choice, call->head_dim);
+        const long long tiles = call->seq_kv / tile.Bc + (call->seq_kv % tile.Bc != 0);
+        cr_assert(tile.size >= 0 && tile.size < 4);
+        cr_assert(tile.D >= call->head_dim && tile.D - 32 < call->head_dim);
+        cr_assert(tile.Br % 16 == 0 && tile.Bc % 32 == 0);
+        cr_assert(tile.shared_bytes > 0 && tile.shared_bytes <= device->shared_bytes);
+        cr_assert(backward_tile_blocks(&backward_call, tile.Bc) ==
+                  (long long)call->batch * call->kv_heads * tiles);
+        judged++;
+    }
+}
+
+TEST(plans_05, tiles_of_keys_cover_every_head_and_fit_the_device)
+{
+    judged = 0;
+    cr_expect(plan_attention_calls(judge_backward_tiles, 1, false) >= ATTENTION_CALLS);
+    cr_expect(judged >= RANDOM_SHAPES / 2, "%d plans", judged);
+}
+
+/* Every gradient is stored once; where the numbers of a cost would overflow, it says so. */
+static void judge_backward_rows(const struct attention *call, const struct device_limits *device)
+{
+    const long long sizes[MAX_SIZES] = {
+        [ATTENTION_BATCH] = call->batch,       [ATTENTION_HEADS] = call->heads,
+        [ATTENTION_KV_HEADS] = call->kv_heads, [ATTENTION_SEQ_Q] = call->seq_q,
+        [ATTENTION_SEQ_KV] = call->seq_kv,     [ATTENTION_HEAD_DIM] = call->head_dim,
+    };
+    const struct attention_backward_kernel *row = step_rows(&step_05, &attention_backward_problem);
+    const struct attention_backward backward_call = backward_of(call);
+    const double keys = (double)attention_backward_key_rows(&backward_call);
+    tested = *device;
+    for (; row->about.name && has_pairs(call); row++, judged++) {
+        const struct cost cost = attention_backward_problem.cost(&row->about, sizes);
+        cr_assert(cost.loads > 0 && cost.stores > 0 && cost.bytes_read > 0 &&
+                      (double)cost.bytes_written >= 8.0 * keys * call->head_dim,
+                  "%s: a cost is %lld, %lld, %lld, %lld", row->about.name, cost.loads, cost.stores,
+                  cost.bytes_read, cost.bytes_written);
+        const double queries = (double)attention_query_rows(call), all = 8.0 * call->seq_kv;
+        const double bytes = (double)row->workspace(&backward_call);
+        cr_assert(bytes == (double)SIZE_MAX || bytes <= queries * (all + 4.0) * (1.0 + 1e-12));
+        cr_assert(bytes >= 4.0 * queries &&
+                      (row->about.after || bytes >= fmin(queries * all, 1e19)),
+                  "%s: a workspace of %g bytes", row->about.name, bytes);
+    }
+}
+
+TEST(plans_05, gradients_have_costs_and_workspaces_that_fit_their_types)
+{
+    judged = 0;
+    cr_expect(plan_attention_calls(judge_backward_rows, 1, false) >= ATTENTION_CALLS);
+    cr_expect(judged >= RANDOM_SHAPES, "%d costs", judged);
 }
