@@ -250,7 +250,7 @@ def picture_05_backward_standard():
     kinds = {"store of P, dS and D": "c1", "load of P, dS and D": "c2", "all else": "c0"}
     y = views.stacked(picture, 48, bars, kinds)
     picture.legend(190, y + 12, [("c1", "P, dS and D stored"), ("c2", "loaded"), ("c0", "Q, K, V, O, dO, LSE, D and the gradients")])
-    picture.text(190, y + 44, "At N = 64 the naive products move most. The matrices grow with N times N, all else with N times N over Bc.", "m")
+    picture.text(190, y + 44, "Longer rows: the matrices grow with N times N, and so do the naive products.", "m")
     return picture
 
 
@@ -276,8 +276,7 @@ def tile_grid(picture, x, y, owners, says):
     for (i, j), block in owners.items():
         picture.cells(views.PLACES[block % 6], [(x + j * cell + 2, y + 30 + i * cell + 2, cell - 4, cell - 4)])
         picture.text(x + j * cell + cell / 2, y + 30 + i * cell + 27, block, "in s b", "middle")
-    picture.text(x, y + 22, "keys", "m s")
-    picture.text(x + 4 * cell + 6, y + 42, "queries: a row each", "m s")
+    picture.text(x, y + 22, "a column is a tile of keys, a row a tile of queries", "m s")
     return y + 30 + 4 * cell
 
 
@@ -328,4 +327,26 @@ def picture_05_backward_registers():
         counters = views.traced("05", kernel, "--heads 1 --seq 64 --head-dim 64", 0)[-1].counters
         picture.text(320, 150 + 22 * i, f"{kernel}: {counters['shared_loads']:,} loads from shared memory")
     picture.down_to(bottom)
+    return picture
+
+
+def picture_05_backward_async():
+    picture = svg.Picture("backward_async: copies behind the products",
+                          "Between two barriers: what a block reads from shared memory, and the copies that it starts.")
+    y = 48
+    for kernel in ("backward_registers", "backward_async"):
+        launch = views.traced("05", kernel, "--heads 1 --seq-q 128 --seq-kv 64 --head-dim 64", 0)[-1]
+        phase, bars = 0, collections.defaultdict(collections.Counter)
+        for event in sorted(launch.blocks[0].events, key=lambda event: event["t"]):
+            if event["event"] == "barrier":
+                phase += 1
+            elif event["event"] == "load" and event["space"] == "shared":
+                bars[phase]["products"] += views.size(event)
+            elif event["event"] == "load" and event["at"][0][0] in ("Q", "dO"):
+                bars[phase]["copies"] += views.size(event)
+        picture.text(16, y + 12, kernel, "t b")
+        rows = [(f"phase {number}", bars[number]) for number in sorted(bars)]
+        y = views.stacked(picture, y + 20, rows, {"copies": "c1", "products": "c0"})
+        y += 16
+    picture.legend(190, y, [("c1", "Q and dO: loaded, or their copy started"), ("c0", "read from shared memory")])
     return picture
