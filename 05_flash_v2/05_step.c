@@ -279,12 +279,12 @@ static const struct attention_backward_kernel backward[] = {
                         "20500, global_loads <= 15500, shared_loads >= 60000",
         .about.after = "backward_recompute", .about.flushes_subnormals = true, .max_head_dim = 128,
         .workspace = backward_D_workspace, .cost = backward_registers_cost),
-    ATTENTION_BACKWARD_ROW(backward_async, "13_backward_async.cu",
-                           "Q and dO of the next tile are copied while the products run",
-                           .about.claims = "--heads 1 --seq 192: copies_ahead >= 14000, barriers <= 45",
-                           .about.after = "backward_registers", .about.flushes_subnormals = true,
-                           .max_head_dim = 128, .workspace = backward_D_workspace,
-                           .cost = backward_registers_cost),
+    ATTENTION_BACKWARD_ROW(
+        backward_async, "13_backward_async.cu",
+        "Q and dO of the next tile are copied while the products run",
+        .about.claims = "--heads 1 --seq 192: copies_ahead >= 14000, barriers <= 45",
+        .about.after = "backward_registers", .about.flushes_subnormals = true, .max_head_dim = 128,
+        .workspace = backward_D_workspace, .cost = backward_registers_cost),
     {.about.name = NULL},
 };
 
