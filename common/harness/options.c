@@ -125,10 +125,14 @@ static error_t select_kernel(struct request *request, const char *name)
             request->any_selected = true;
             return 0;
         }
-        append_name(names, candidate->name);
     }
     if (step_problem_of_kernel(request->step, name))
         return 0; /* of another problem */
+    for (const struct ladder *ladder = request->step->ladders; ladder->name; ladder++) {
+        const struct kernel *row;
+        for (size_t i = 0; (row = problem_kernel(ladder->problem, ladder->rows, i))->name; i++)
+            append_name(names, row->name);
+    }
     return complain(request, "--kernel is '%s'; it must be one of %s", name, names);
 }
 

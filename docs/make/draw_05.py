@@ -250,7 +250,7 @@ def picture_05_backward_standard():
     kinds = {"store of P, dS and D": "c1", "load of P, dS and D": "c2", "all else": "c0"}
     y = views.stacked(picture, 48, bars, kinds)
     picture.legend(190, y + 12, [("c1", "P, dS and D stored"), ("c2", "loaded"), ("c0", "Q, K, V, O, dO, LSE, D and the gradients")])
-    picture.text(190, y + 44, "At N = 64 the naive products move most. The matrices grow with N times N, all else with N times N over Bc.", "m")
+    picture.text(190, y + 44, "Longer rows: the matrices grow with N times N, and so do the naive products.", "m")
     return picture
 
 
@@ -276,8 +276,7 @@ def tile_grid(picture, x, y, owners, says):
     for (i, j), block in owners.items():
         picture.cells(views.PLACES[block % 6], [(x + j * cell + 2, y + 30 + i * cell + 2, cell - 4, cell - 4)])
         picture.text(x + j * cell + cell / 2, y + 30 + i * cell + 27, block, "in s b", "middle")
-    picture.text(x, y + 22, "keys", "m s")
-    picture.text(x + 4 * cell + 6, y + 42, "queries: a row each", "m s")
+    picture.text(x, y + 22, "a column is a tile of keys, a row a tile of queries", "m s")
     return y + 30 + 4 * cell
 
 
