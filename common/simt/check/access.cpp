@@ -237,6 +237,8 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
         if (kind >= volatile_read && kind <= atomic_update) {
             if (region)
                 remember_look(block, pointer, place.number);
+            thread->looked_at = {pointer, place.number};
+            thread->looked_time = block->full_time;
             order_atomic(thread, pointer, region, writes(kind));
         }
     }
@@ -315,7 +317,7 @@ void settle_visits(BlockState *block)
 {
     for (const auto &each : block->visits) /* no thread knows of these */
         if (std::none_of(block->thread, block->thread + block->block->threads,
-                         [&](const ThreadState &t) { return ordered_before(each.second, &t); }))
+                         [&](ThreadState &t) { return ordered_before(each.second, &t); }))
             report_visit(block, block, each.second,
                          "which may have ended: no cluster_arrive() and cluster_wait() come after");
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,16 +52,18 @@ inline bool reads(unsigned kind) { return !writes(kind) || kind == atomic_update
  * program began, so a stamp from an earlier launch is recognised by its number and shadow memory
  * never has to be cleared. `time` counts the block's synchronisations: see order.cpp.
  */
-constexpr unsigned thread_bits = 10, kind_bits = 4, place_bits = 32 - thread_bits - kind_bits;
+constexpr unsigned thread_bits = 10, kind_bits = 4, narrow_bits = 1;
+constexpr unsigned place_bits = 32 - thread_bits - kind_bits - narrow_bits;
 
 struct Stamp {
     uint32_t block; /* 0: no access yet */
-    uint32_t who;   /* thread in the block, kind, place in the code: one word, for speed */
+    uint32_t who;   /* thread in the block, kind, scope, place in the code: one word, for speed */
     uint32_t time;
 
     unsigned thread() const { return who & ((1u << thread_bits) - 1); }
     unsigned kind() const { return who >> thread_bits & ((1u << kind_bits) - 1); }
-    uint32_t place() const { return who >> (thread_bits + kind_bits); }
+    bool narrow() const { return who >> (thread_bits + kind_bits) & 1; } /* atomic in its block */
+    uint32_t place() const { return who >> (32 - place_bits); }
 };
 
 /*
@@ -257,9 +260,11 @@ struct Seen : std::vector<std::pair<const struct SyncObject *, size_t>> {
 /* A publication is what one thread made known at one moment: for each thread of its block, the
  * accesses before a time. */
 struct Publication {
-    uint32_t block, thread;
-    std::vector<uint32_t> known;
-    Seen seen;
+    uint32_t thread;
+    std::vector<uint32_t> far;  /* to other blocks, with what its block published here before */
+    std::vector<uint32_t> near; /* to its own block, to which smaller fences reach */
+    Seen seen;                  /* what it knew of others' publications, ... */
+    Seen all_seen;              /* ... with what those before it on this object knew */
 };
 
 /*
@@ -268,10 +273,22 @@ struct Publication {
  * within a block keep one number per thread.
  */
 struct SyncObject {
-    std::vector<Publication> publications;
+    std::deque<Publication> publications;
+    std::map<uint32_t, std::vector<size_t>> of_block; /* which of them are a block's */
     std::vector<uint32_t> known;
     Seen seen;
     uint32_t cluster_phase = 0;
+};
+
+/* A thread keeps this if it has looked at what others published. */
+struct Learnt {
+    /* what a fence of whatever scope, or a barrier, will make known: of its own block and of others
+     */
+    std::vector<uint32_t> near;
+    Seen near_seen;
+    /* publications by which it was found to know something of a block: the last ones */
+    std::pair<uint32_t, const Publication *> found[8] = {};
+    unsigned next = 0;
 };
 
 /*
@@ -309,6 +326,13 @@ struct WarpState {
     BlockState *block() const { return warp->block->checked; }
 };
 
+/* A look is an atomic or volatile operation, by which a block may learn what
+ * others did. */
+struct Look {
+    const void *address; /* null for none */
+    uint32_t place;
+};
+
 /* This is what a thread has done and learnt. Most accesses and barriers touch only its first cache
  * line. */
 struct alignas(64) ThreadState {
@@ -321,28 +345,27 @@ struct alignas(64) ThreadState {
     /* an atomic or volatile read of this address, whose value is used from now on */
     const void *look_at = nullptr;
     bool look_at_global = false;
-    bool unfenced_write = false; /* wrote global memory since its last fence */
+    bool unfenced_write = false; /* wrote global memory since its last fence for the device */
+    bool narrow = false;         /* makes an atomic operation of the block's scope */
     /* how often it has come out of the cluster's barrier, or knows of a thread that has */
     uint32_t cluster_phase = 0;
     uintptr_t copied_struct = 0; /* while it reads one: where the struct begins */
+    /* its last atomic or volatile operation, and BlockHistory::full_time then */
+    Look looked_at = {};
+    uint32_t looked_time = 0;
     /* the address of its last access, if that was an atomic or volatile read ... */
     const void *polled = nullptr;
     unsigned polls = 0; /* ... and how many more of the same went before */
 
-    uint32_t fence_time = 0, fence_full = 0, fence_warp = 0; /* what the last fence covers */
+    /* what its last fence of the device's scope covers, and its last fence of any */
+    uint32_t fence_time = 0, fence_full = 0, fence_warp = 0, near_time = 0, near_warp = 0;
     const void *published_on = nullptr; /* where it last published that, so as not to repeat it */
 
     /* per thread of the block; empty while warp and block times say it all */
     std::vector<uint32_t> known = {};
     Seen seen = {};     /* publications of other blocks */
-    Seen glimpsed = {}; /* the same, with no fence since */
-};
-
-/* A look is an atomic or volatile operation on global memory, by which a block may learn what
- * others did. */
-struct Look {
-    const void *address; /* null for none */
-    uint32_t place;
+    Seen glimpsed = {}; /* the same, with no fence of the device's scope since */
+    std::unique_ptr<Learnt> learnt = {};
 };
 
 /* A race is two accesses that nothing orders, and what the second block last looked at: see
@@ -395,6 +418,7 @@ struct BlockHistory {
     uint32_t full_time = 1;  /* each thread of the block knows what all did before this */
     uint32_t clean_full = 0; /* and everything before this was fenced */
     bool partial = false;    /* some ThreadState::known is in use */
+    bool glimpses = false;   /* and some Learnt::near */
     Seen seen = {};
     std::vector<uint32_t> grid_known = {};           /* grid_time when it last left grid.sync() */
     std::map<const void *, SyncObject> objects = {}; /* in shared memory, or of the runtime */
@@ -445,8 +469,9 @@ struct LaunchState {
     /* These are not yet confirmed. The key is the reader's block, its thread, and the word's
      * address. */
     std::map<std::tuple<uint32_t, unsigned, uintptr_t>, Guess> guesses = {};
-    std::atomic<bool> guessed{false};                        /* there have been some */
-    bool passes_races = false, passes_uninitialised = false; /* what SIMT_IGNORE asks for */
+    std::atomic<bool> guessed{false}; /* there have been some */
+    /* what SIMT_IGNORE asks for */
+    bool passes_races = false, passes_uninitialised = false, passes_volatile = false;
     unsigned long long passed = 0;
     std::string first_passed = {};
     /* The kernel freed these, but other threads may still be looking at their shadows. */
@@ -459,8 +484,9 @@ struct LaunchState {
 /* Returns the stamp that an access leaves behind. */
 inline Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
 {
-    const uint32_t who =
-        thread->number | kind << thread_bits | place.number << (thread_bits + kind_bits);
+    const uint32_t who = thread->number | kind << thread_bits |
+                         uint32_t(thread->narrow) << (thread_bits + kind_bits) |
+                         place.number << (32 - place_bits);
     return Stamp{thread->block->number, who, thread->time};
 }
 
@@ -537,11 +563,14 @@ inline bool covers(const std::vector<uint32_t> &known, const Stamp &stamp)
 {
     return stamp.thread() < known.size() && stamp.time < known[stamp.thread()];
 }
-bool ordered_before(const Stamp &earlier, const ThreadState *thread);
+bool ordered_before(const Stamp &earlier, ThreadState *thread);
+/* Returns whether a fence is missing before what the thread does now, or of the other block one of
+ * the device's scope. */
 bool would_be_ordered_by_fence(const Stamp &earlier, const ThreadState *thread);
+bool would_be_ordered_by_wider_fence(const Stamp &earlier, const ThreadState *thread);
 void order_barrier(BlockState *block);
 void order_warp(WarpState *warp, uint32_t lanes);
-void order_fence(ThreadState *thread);
+void order_fence(ThreadState *thread, bool narrow);
 /* Comes before an atomic or volatile access, which may publish what a fence covered. What it sees
  * of others' publications is settled when the thread next does anything (order_look). */
 void order_atomic(ThreadState *thread, const void *address, bool global, bool writes);

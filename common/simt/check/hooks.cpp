@@ -57,6 +57,7 @@ struct Hooks final : Checker {
             state->grid_time.assign(launch.blocks, 0);
         state->passes_races = is_ignored("race", kernel_name(launch));
         state->passes_uninitialised = is_ignored("uninitialised", kernel_name(launch));
+        state->passes_volatile = is_ignored("volatile", kernel_name(launch));
         state->has_shared = launch.dynamic_shared > 0 || static_shared_bytes(launch.entry) > 0;
         launch.checked = state;
         trace_launch_begin(state);
@@ -203,13 +204,13 @@ struct Hooks final : Checker {
 
     void acquired(const void *object) override { order_acquire(current_thread_state(), object); }
 
-    void thread_fence() override
+    void thread_fence(int scope) override
     {
         if (!current_thread)
             return;
         ThreadState *thread = settled_thread();
         noted("thread_fence", nullptr, 0, 0, nullptr);
-        order_fence(thread);
+        order_fence(thread, scope >= simt_block);
     }
 
     void proxy_fence() override
@@ -249,11 +250,11 @@ struct Hooks final : Checker {
 
     /* ---- accesses ---- */
 
-    void atomic_access(const void *address, size_t bytes, AccessKind kind,
-                       const void *where) override
+    void atomic_access(const void *address, size_t bytes, AccessKind kind, const void *where,
+                       int scope) override
     {
         static const char *const names[] = {"atomic_read", "atomic_write", "", "atomic_update"};
-        const ThreadState *thread = current_thread_state();
+        ThreadState *thread = current_thread_state();
         if (!thread)
             return;
         if (writes(kind) || thread->polled != address) {
@@ -268,7 +269,9 @@ struct Hooks final : Checker {
          */
         static std::mutex locks[256];
         thread->block->held = std::unique_lock<std::mutex>(locks[number_of(address) / 8 % 256]);
+        thread->narrow = scope >= simt_block;
         on_access(address, unsigned(bytes), kind, where);
+        thread->narrow = false;
     }
 
     void atomic_done() override

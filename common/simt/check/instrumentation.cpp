@@ -137,15 +137,15 @@ class AtomicBuiltIn
         : order(order)
     {
         if (writes(kind) && order >= __ATOMIC_RELEASE)
-            checker->thread_fence();
-        checker->atomic_access(const_cast<const void *>(address), bytes, kind, where);
+            checker->thread_fence(simt_system);
+        checker->atomic_access(const_cast<const void *>(address), bytes, kind, where, simt_system);
     }
 
     ~AtomicBuiltIn()
     {
         checker->atomic_done();
         if (order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE)
-            checker->thread_fence();
+            checker->thread_fence(simt_system);
     }
 };
 
@@ -189,7 +189,7 @@ ATOMICS(uint32_t, 32)
 ATOMICS(uint64_t, 64)
 /* clang-format on */
 
-extern "C" void __tsan_atomic_thread_fence(int) { checker->thread_fence(); }
+extern "C" void __tsan_atomic_thread_fence(int) { checker->thread_fence(simt_system); }
 
 extern "C" void __tsan_atomic_signal_fence(int) {}
 

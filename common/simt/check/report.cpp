@@ -307,12 +307,23 @@ static std::string missing_barrier(const LaunchState *launch, bool one_warp,
                        : format(" between line %d and line %d", before, after));
 }
 
+static bool is_atomic(const Stamp &stamp)
+{
+    return stamp.kind() >= atomic_read && stamp.kind() <= atomic_update;
+}
+
 static bool one_is_atomic(const Stamp &first, const Stamp &second)
 {
-    const auto is_atomic = [](const Stamp &stamp) {
-        return stamp.kind() >= atomic_read && stamp.kind() <= atomic_update;
-    };
     return is_atomic(first) != is_atomic(second);
+}
+
+/* Returns whether both accesses would be allowed within a block: they are atomic or volatile. */
+static bool allowed_within_block(const Stamp &first, const Stamp &second)
+{
+    const auto is_either = [](const Stamp &s) {
+        return s.kind() / 2 == volatile_read / 2 || is_atomic(s);
+    };
+    return is_either(first) && is_either(second);
 }
 
 /* `second_block` is null when it may be over. */
@@ -323,10 +334,23 @@ static std::string advice_between_blocks(const LaunchState *launch, const BlockS
     /* The second block has looked at something else, which may have told it that the first is done.
      * Without a fence that means nothing. */
     const std::string block = block_name(launch, first.block);
-    if (second_block && would_be_ordered_by_fence(first, &second_block->thread[second.thread()]))
-        return "; the operation at " + at(place_address(look.place)) + " tells it that " + block +
-               " is done, but a __threadfence() or a barrier is missing between that and " +
+    if (is_atomic(first) && is_atomic(second))
+        return "; the operation at " + at(first.narrow() ? first : second) +
+               " is atomic for its own block only: two blocks need the device's scope "
+               "(atomicAdd() and not atomicAdd_block(), cuda::thread_scope_device)";
+    const ThreadState *thread = second_block ? &second_block->thread[second.thread()] : nullptr;
+    const std::string told = "; the operation at " + at(place_address(look.place)) +
+                             " tells it that " + block + " is done";
+    if (thread && would_be_ordered_by_fence(first, thread))
+        return told + ", but a __threadfence() or a barrier is missing between that and " +
                at(second);
+    if (thread && would_be_ordered_by_wider_fence(first, thread))
+        return told + ", but the fence of " + block + " after " + at(first) +
+               " is for its own block only: a __threadfence() is missing";
+    if (allowed_within_block(first, second))
+        return format("; volatile orders nothing between blocks: make both accesses atomic "
+                      "(SIMT_IGNORE=volatile:%s takes volatile ones for atomic)",
+                      bare(kernel_name(*launch->launch)).c_str());
     if (writes(first.kind()) && look.address)
         return "; if the operation at " + at(place_address(look.place)) +
                " is what tells it that " + block + " is done, a __threadfence() of " + block +
@@ -349,7 +373,7 @@ static std::string wait_for_copy(const Stamp &copy, const Stamp &read)
 }
 
 static std::string advice_within_block(const LaunchState *launch, const BlockState *block,
-                                       const Stamp &first, const Stamp &second)
+                                       uintptr_t address, const Stamp &first, const Stamp &second)
 {
     if (one_is_atomic(first, second))
         return "; make the other access atomic too, or put a __syncthreads() between them";
@@ -364,6 +388,20 @@ static std::string advice_within_block(const LaunchState *launch, const BlockSta
     const bool both_write = writes(first.kind()) && writes(second.kind());
     if (both_write && first.place() == second.place())
         return "; two threads store different values in one place";
+    /* A lock, or a flag, which would do if it had the fences. */
+    const ThreadState &thread = block->thread[second.thread()];
+    const std::string told = "; the operation at " + at(place_address(thread.looked_at.place)) +
+                             " tells it that " + thread_name(launch, first.thread()) +
+                             " is done, but a __threadfence_block() ";
+    if (would_be_ordered_by_fence(first, &thread))
+        return told + "or a barrier is missing between that and " + at(second);
+    if (writes(first.kind()) && thread.looked_at.address &&
+        thread.looked_time == block->full_time && memory_at(address) != thread.looked_at.address &&
+        first.thread() / warp_size != second.thread() / warp_size)
+        return "; if the operation at " + at(place_address(thread.looked_at.place)) +
+               " is what tells it that " + thread_name(launch, first.thread()) +
+               " is done, a __threadfence_block() of " + thread_name(launch, first.thread()) +
+               " is missing between " + at(first) + " and the operation that says so";
     const unsigned warp = first.thread() / warp_size;
     const bool one_warp = warp == second.thread() / warp_size;
     return "; " + missing_barrier(launch, one_warp, at(first), at(second),
@@ -390,7 +428,7 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
         text += deed(launch, *side) + (side == &first ? ", " : "");
     }
     if (!two_blocks)
-        text += advice_within_block(launch, block, first, second);
+        text += advice_within_block(launch, block, address, first, second);
     else if (block && !one_is_atomic(first, second) && cluster_rank_of(block, first.block) >= 0 &&
              cluster_rank_of(block, second.block) >= 0)
         text += "; a cluster_arrive() and a cluster_wait() are missing between them";

@@ -125,12 +125,15 @@ static bool conflicts(const Stamp &a, const Access &access)
     unsigned one = conflict_kind(a.kind()), two = conflict_kind(access.stamp.kind());
     if (!writes(one) && !writes(two))
         return false;
+    const bool two_blocks = a.block != access.stamp.block;
     if (one >= atomic_read && two >= atomic_read)
-        return false;
+        return two_blocks && (a.narrow() || access.stamp.narrow());
     if (one >= volatile_read && two >= volatile_read) {
+        if (two_blocks)
+            return !access.thread->block->launch->passes_volatile;
         /*
-         * Flags are polled by volatile accesses. But within a warp, code from before Volta used
-         * them to rely on lanes that run in lock step, and that is a race now.
+         * Within a block flags are polled by volatile accesses. But within a warp, code from before
+         * Volta used them to rely on lanes that run in lock step, and that is a race now.
          */
         bool both_volatile = one < atomic_read && two < atomic_read;
         return both_volatile && access.home && same_warp(a, access.stamp);
@@ -224,8 +227,11 @@ static bool is_atomic_write(const Stamp &stamp)
  * second read. */
 static bool may_be_guess(LaunchState *launch, const Race &race)
 {
-    const bool reader = race.second.kind() == plain_read && is_atomic_write(race.first);
-    const bool writer = race.first.kind() == plain_read && is_atomic_write(race.second);
+    const auto is_read = [](const Stamp &s) {
+        return s.kind() == plain_read || s.kind() == volatile_read;
+    };
+    const bool reader = is_read(race.second) && is_atomic_write(race.first);
+    const bool writer = is_read(race.first) && is_atomic_write(race.second);
     if (!reader && !writer)
         return false;
     const Stamp &read = reader ? race.second : race.first;

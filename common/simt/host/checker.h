@@ -116,12 +116,12 @@ struct Checker {
     /* Announces the running thread's next atomic operation. No other on the same address comes
      * between this call and the next. `where` is an address in the kernel's code. Nothing is kept
      * of host code's operations (cuda::atomic, std::atomic) and fences. */
-    virtual void atomic_access(const void *, size_t, AccessKind, const void * /* where */) {}
+    virtual void atomic_access(const void *, size_t, AccessKind, const void * /* where */, int /* scope: see simt_scope */) {}
     virtual void atomic_done() {}
     /* The operation was a compare-and-swap. If a plain read of the same place had seen an old
      * value, it would have noticed. */
     virtual void compared(const void *, size_t) {}
-    virtual void thread_fence() {} /* __threadfence_block, __threadfence, __threadfence_system */
+    virtual void thread_fence(int /* scope */) {} /* __threadfence_block, __threadfence, __threadfence_system */
     virtual void proxy_fence() {}  /* fence.proxy.async: that proxy sees what the running thread knows of */
     /* A runtime function touches memory in the running thread's name. `home` is the block of the
      * cluster in whose shared memory it lies, if that is not the running one; it has not ended. */

@@ -11,10 +11,10 @@ long long simt_clock(void)
     return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void simt_threadfence(void)
+void simt_threadfence(int scope)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    checker->thread_fence();
+    checker->thread_fence(scope);
 }
 
 /* ---- Memory that device code asks for ---- */

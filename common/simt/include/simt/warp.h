@@ -22,6 +22,9 @@ struct Site {
 /* This is a function's last parameter, which its callers leave out. */
 #define SIMT_CALL_SITE simt::Site site = simt::Site()
 
+/* Who sees the order of atomic operations and fences, as cuda::thread_scope counts. */
+enum simt_scope { simt_system, simt_device, simt_block, simt_thread };
+
 extern "C" {
 
 /* `slot[lane]` is what lane deposited, for every lane of `lanes` (those of the mask that have not
@@ -41,7 +44,8 @@ void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, i
 /* clang-format off */
 enum simt_operation {
     simt_add, simt_and, simt_or, simt_xor, simt_min_signed, simt_max_signed, simt_min, simt_max,
-    simt_increment, simt_decrement, simt_add_float, simt_exchange, simt_compare, simt_load, simt_store
+    simt_increment, simt_decrement, simt_add_float, simt_exchange, simt_compare, simt_load, simt_store,
+    simt_operation_bits = 8 /* a scope stands above them */
 };
 /* clang-format on */
 
