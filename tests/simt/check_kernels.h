@@ -56,6 +56,7 @@ enum { MOST_PROGRAMS = 64 };
 extern struct check_case broken_programs[MOST_PROGRAMS], correct_programs[MOST_PROGRAMS],
     scope_programs[MOST_PROGRAMS];
 int host_reads_device(const int *data);
+cudaError_t run_many_locks(int *data, int rounds); /* check_scopes.cu */
 
 #ifdef __cplusplus
 }

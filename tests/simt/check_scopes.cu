@@ -141,6 +141,27 @@ SCOPES(lock_given_for_a_block, "is for its own block only", locked<device, block
 SCOPES(lock_of_warps_without_fence, "a __threadfence_block() of thread",
        locked<none, none><<<1, 256>>>(data))
 
+__global__ void many_locks(int *data, int rounds)
+{
+    unsigned random = blockIdx.x;
+    for (int i = 0; threadIdx.x == 0 && i < rounds; i++) {
+        random = random * 1664525 + 1013904223;
+        int *lock = &data[random >> 27], *guarded = lock + 32;
+        while (atomicCAS(lock, 0, 1) != 0)
+            ;
+        __threadfence(); /* what the lock guards is read with the lock held */
+        ++*guarded;
+        __threadfence(); /* and written before it is released */
+        atomicExch(lock, 0);
+    }
+}
+
+cudaError_t run_many_locks(int *data, int rounds)
+{
+    many_locks<<<4, 32>>>(data, rounds);
+    return finished();
+}
+
 template <cuda::memory_order taken, cuda::memory_order given>
 __global__ void ordered_lock(int *data)
 {

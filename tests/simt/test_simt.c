@@ -837,6 +837,17 @@ CONDITIONAL_TEST(simtcc, memory_locations, on_cpu())
         "simtcc prefetch.cu -o prefetch; ./prefetch");
 }
 
+/* In the fast build, too, a kernel that waits for what new memory happens to hold is told so. */
+CONDITIONAL_TEST(simtcc, tells_of_a_spin_on_new_memory, on_cpu())
+{
+    const char *said = run_script(
+        "echo '__global__ void take(int *lock) { while (atomicCAS(lock, 0, 1) != 0) ; } int main() "
+        "{ "
+        "int *lock; cudaMalloc(&lock, 4); take<<<2, 64>>>(lock); cudaDeviceSynchronize(); }' "
+        ">spin.cu; simtcc spin.cu -o spin; timeout 60 ./spin || [ $? -eq 86 ]");
+    expect_said(said, "waits for memory that was never written");
+}
+
 /* nvcc takes it, with a warning. */
 CONDITIONAL_TEST(simtcc, main_may_return_nothing, on_cpu())
 {

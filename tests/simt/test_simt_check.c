@@ -7,6 +7,8 @@
 #include "counted.h"
 #include "said.h"
 
+#include <time.h>
+
 static bool checked(void)
 {
     if (strcmp(backend_name(), "check") == 0)
@@ -423,6 +425,8 @@ REPORT_TEST(arrives_without_waiting, "race on shared memory (s, byte", "@arrives
             "@arrives_read")
 REPORT_TEST(last_block_without_fence, "race on global memory", "@partial_write", "@partial_read",
             "__threadfence()")
+REPORT_TEST(lock_in_new_memory, "uninitialised global memory (element 0 of lock)",
+            "@lock_in_new_memory")
 REPORT_TEST(turn_without_fence, "race on global memory", "@turn_without_fence",
             "is done, but a __threadfence() or a barrier is missing between")
 REPORT_TEST(early_return, "__syncthreads()", "@early_return")
@@ -510,6 +514,15 @@ CONDITIONAL_TEST(scopes, are_told_apart, checked())
                          "%s with SIMT_ORDER=%s: %s", each->name, orders[i], backend_report());
             reset_device();
         }
+}
+
+/* What is known of others is found in a time that does not grow with all that happened: this took
+ * 44 s when it did. */
+CONDITIONAL_TEST(scopes, many_locks_are_quick, checked())
+{
+    const clock_t begin = clock();
+    cr_expect_eq(run_many_locks(zeros(), 3200), cudaSuccess, "%s", backend_report());
+    cr_expect_lt((double)(clock() - begin) / CLOCKS_PER_SEC, 5);
 }
 
 /* A program may say that its volatile accesses are atomic; other races are still reported. */

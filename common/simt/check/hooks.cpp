@@ -269,6 +269,10 @@ struct Hooks final : Checker {
          */
         static std::mutex locks[256];
         thread->block->held = std::unique_lock<std::mutex>(locks[number_of(address) / 8 % 256]);
+        /* It may wait for ever for what it has found there. */
+        const Uninitialised &noted = thread->block->uninitialised;
+        if (noted.thread == thread && noted.read.address == number_of(address))
+            settle_uninitialised(thread->block);
         thread->narrow = scope >= simt_block;
         on_access(address, unsigned(bytes), kind, where);
         thread->narrow = false;
