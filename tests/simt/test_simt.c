@@ -848,6 +848,23 @@ CONDITIONAL_TEST(simtcc, tells_of_a_spin_on_new_memory, on_cpu())
     expect_said(said, "waits for memory that was never written");
 }
 
+/* Each file has a __device__ variable of its own, as with nvcc, unless code is relocatable. */
+CONDITIONAL_TEST(simtcc, variables_of_one_name, on_cpu())
+{
+    run_script(
+        "echo '__device__ int n = 5; namespace m { __constant__ int n[2] = {1, 2}; } void "
+        "other(int "
+        "*); __global__ void k(int *p) { *p = n + m::n[1]; } int main() { int *p; "
+        "cudaMallocManaged(&p, 8); k<<<1, 1>>>(p); other(p + 1); cudaDeviceSynchronize(); return "
+        "p[0] != 7 || p[1] != 70; }' >one.cu; echo '__device__ int n = 70; __global__ void l(int "
+        "*p) "
+        "{ *p = n; } void other(int *p) { l<<<1, 1>>>(p); }' >other.cu; simtcc one.cu other.cu -o "
+        "own; ./own; echo 'extern __device__ int n; __global__ void l(int *p) { *p = n + 65; } "
+        "void "
+        "other(int *p) { l<<<1, 1>>>(p); }' >other.cu; simtcc -rdc=true one.cu other.cu -o shared; "
+        "./shared");
+}
+
 /* nvcc takes it, with a warning. */
 CONDITIONAL_TEST(simtcc, main_may_return_nothing, on_cpu())
 {

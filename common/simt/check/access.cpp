@@ -237,8 +237,9 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
         if (kind >= volatile_read && kind <= atomic_update) {
             if (region)
                 remember_look(block, pointer, place.number);
-            thread->looked_at = {pointer, place.number};
-            thread->looked_time = block->full_time;
+            block->last_look = {pointer, place.number};
+            block->last_looker = thread->number;
+            block->last_look_time = block->full_time;
             order_atomic(thread, pointer, region, writes(kind));
         }
     }

@@ -350,9 +350,6 @@ struct alignas(64) ThreadState {
     /* how often it has come out of the cluster's barrier, or knows of a thread that has */
     uint32_t cluster_phase = 0;
     uintptr_t copied_struct = 0; /* while it reads one: where the struct begins */
-    /* its last atomic or volatile operation, and BlockHistory::full_time then */
-    Look looked_at = {};
-    uint32_t looked_time = 0;
     /* the address of its last access, if that was an atomic or volatile read ... */
     const void *polled = nullptr;
     unsigned polls = 0; /* ... and how many more of the same went before */
@@ -429,7 +426,10 @@ struct BlockHistory {
     std::vector<uint32_t> proxy_fenced = {}; /* per thread: accesses before it are fenced */
 
     Uninitialised uninitialised = {};
-    Look looks[2] = {};                     /* the last two at different addresses */
+    Look looks[2] = {}; /* the last two at different addresses */
+    /* the last atomic or volatile operation, who made it, and full_time then */
+    Look last_look = {};
+    uint32_t last_looker = 0, last_look_time = 0;
     Site last_barrier = {nullptr, 0};       /* its file is null before the first */
     std::unique_lock<std::mutex> held = {}; /* while the running thread makes an atomic operation */
     std::vector<Overwrite> overwrites = {}; /* made by one thread, not yet settled */

@@ -247,6 +247,7 @@ void order_barrier(BlockState *block)
     for (unsigned i = 0; fenced && i < block->block->threads; i++)
         fenced = !block->thread[i].unfenced_write;
 
+    bool learns = block->launch->published || block->glimpses;
     block->full_time = ++block->now;
     begin_moment(block);
     if (fenced)
@@ -256,10 +257,12 @@ void order_barrier(BlockState *block)
         thread.time = block->now;
         if (fenced)
             thread.published_on = nullptr;
-        if (thread.look_at)
+        if (thread.look_at) {
             order_look(&thread);
+            learns = true;
+        }
         block->cluster_phase = std::max(block->cluster_phase, thread.cluster_phase);
-        if (block->launch->published || block->glimpses) {
+        if (learns) {
             confirm(&thread);
             join(block->seen, thread.seen);
             thread.seen.clear();

@@ -390,15 +390,16 @@ static std::string advice_within_block(const LaunchState *launch, const BlockSta
         return "; two threads store different values in one place";
     /* A lock, or a flag, which would do if it had the fences. */
     const ThreadState &thread = block->thread[second.thread()];
-    const std::string told = "; the operation at " + at(place_address(thread.looked_at.place)) +
+    const std::string told = "; the operation at " + at(place_address(block->last_look.place)) +
                              " tells it that " + thread_name(launch, first.thread()) +
                              " is done, but a __threadfence_block() ";
     if (would_be_ordered_by_fence(first, &thread))
         return told + "or a barrier is missing between that and " + at(second);
-    if (writes(first.kind()) && thread.looked_at.address &&
-        thread.looked_time == block->full_time && memory_at(address) != thread.looked_at.address &&
+    if (writes(first.kind()) && block->last_look.address && block->last_looker == second.thread() &&
+        block->last_look_time == block->full_time &&
+        memory_at(address) != block->last_look.address &&
         first.thread() / warp_size != second.thread() / warp_size)
-        return "; if the operation at " + at(place_address(thread.looked_at.place)) +
+        return "; if the operation at " + at(place_address(block->last_look.place)) +
                " is what tells it that " + thread_name(launch, first.thread()) +
                " is done, a __threadfence_block() of " + thread_name(launch, first.thread()) +
                " is missing between " + at(first) + " and the operation that says so";
