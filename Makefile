@@ -73,6 +73,7 @@ SIMTCC := common/simt/simtcc
 SIMT_INCLUDE := common/simt/include
 
 # `make V=1` prints the commands themselves.
+V ?=
 ifeq ($(V),1)
   say = @:
 else
@@ -174,45 +175,52 @@ arches_for = $(if $(filter %a,$(needed)),sm_$(needed),$(call plain,$(if $(needed
 objects = $(patsubst %,build/$(1)/obj/%.o,$(2))
 
 # ---------------------------------------------------------------------------------------------------------------------
+# A target appears whole or not at all: two makes may work in one tree, either may be stopped, and a disk may be full. $(1)
+# is a command that takes -o; what it writes has a name of its own until it is complete.
+
+part = $@.$$$$
+whole = trap 'rm -f $(part) $(part).d' EXIT; $(1) -o $(part) && $(2) mv -f $(part) $@
+compiled = $(call whole,$(1) -MF $(part).d -MT $@,mv -f $(part).d $(@:.o=.d) &&)
+
 # The same rules for each build: $(1) is gpu, cpu or check
 
 define build_rules
 build/$(1)/flags: FORCE | packages-$(1)
 	@mkdir -p $$(@D)
 	@echo '$$(C_COMPILE) $$(include_$(1)) $(2) $$(kernel_flags_$(1))' | cmp -s - $$@ || \
-	    echo '$$(C_COMPILE) $$(include_$(1)) $(2) $$(kernel_flags_$(1))' > $$@
+	    { echo '$$(C_COMPILE) $$(include_$(1)) $(2) $$(kernel_flags_$(1))' > $$(part) && mv -f $$(part) $$@; }
 
 build/$(1)/obj/%.c.o: %.c build/$(1)/flags
 	@mkdir -p $$(@D)
 	$$(say) C $$@
-	$$(quiet)$$(C_COMPILE) $$(include_$(1)) -c $$< -o $$@
+	$$(quiet)$$(call compiled,$$(C_COMPILE) $$(include_$(1)) -c $$<)
 
 build/$(1)/libcommon.a: $$(call objects,$(1),$$(common_$(1)))
-	@rm -f $$@ && ar rcs $$@ $$^
+	@trap 'rm -f $$(part)' EXIT; ar rcs $$(part) $$^ && mv -f $$(part) $$@
 
 build/$(1)/doctor: $$(call objects,$(1),common/tools/doctor.cu) build/$(1)/libcommon.a $$(runtime_$(1))
 	$$(say) LINK $$@
-	$$(quiet)$$(link_$(1)) $$^ -o $$@ $$(libraries_$(1))
+	$$(quiet)$$(call whole,$$(link_$(1)) $$^ $$(libraries_$(1)))
 endef
 
 # $(2) is a step.
 define step_rules
 build/$(1)/$(2): $$(call objects,$(1),$(2)/main.c $$(call step_files,$(2))) build/$(1)/libcommon.a $$(runtime_$(1))
 	$$(say) LINK $$@
-	$$(quiet)$$(link_$(1)) $$^ -o $$@ $$(libraries_$(1))
+	$$(quiet)$$(call whole,$$(link_$(1)) $$^ $$(libraries_$(1)))
 endef
 
 build/gpu/obj/%.cu.o: %.cu build/gpu/flags
 	@mkdir -p $(@D)
 	$(say) NVCC $@
-	$(quiet)$(NVCC) $(NVCC_FLAGS) $(call gencode,$(call arches_for,$<)) $(kernel_include_gpu) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	$(quiet)$(call compiled,$(NVCC) $(NVCC_FLAGS) $(call gencode,$(call arches_for,$<)) $(kernel_include_gpu) -MMD -MP -c $<)
 
 # $(1) is cpu or check, $(2) what simtcc is told.
 define simt_rules
 build/$(1)/obj/%.cu.o: %.cu build/$(1)/flags $(SIMTCC)
 	@mkdir -p $$(@D)
 	$$(say) SIMT $$@
-	$$(quiet)$(SIMTCC) $(2) -Wall -Wextra -Werror -Icommon -I. -MMD -MP -MF $$(@:.o=.d) -MT $$@ -c $$< -o $$@
+	$$(quiet)$$(call compiled,$(SIMTCC) $(2) -Wall -Wextra -Werror -Icommon -I. -MMD -MP -c $$<)
 endef
 $(eval $(call simt_rules,cpu,-O2))
 $(eval $(call simt_rules,check,--check))
@@ -281,7 +289,7 @@ clean: ## maintain: Remove build/
 	rm -rf build
 
 # ---------------------------------------------------------------------------------------------------------------------
-# STEP and KERNEL are refused before anything is built. (A make that a make started was given them by the first.)
+# What the command line says is refused before anything is built. (A make that a make started was given it by the first.)
 
 goals_without = $(filter-out $(1) help help-all clean,$(MAKECMDGOALS))
 without_numbers = $(filter-out $(STEP_NUMBERS:%=\%-%),$(1))
@@ -290,7 +298,19 @@ ASKED_STEPS := $(or $(foreach goal,$(MAKECMDGOALS),$(call step_named,$(lastword 
 PUZZLES := $(if $(filter learn,$(MAKECMDGOALS)),$(basename $(notdir $(wildcard 0?_*/puzzles/*.cu))))
 NO_KERNELS := $(filter-out $(foreach step,$(ASKED_STEPS),$(call kernels_of,$(step))) $(PUZZLES),$(KERNEL))
 
+GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
+MAKEFILES_READ := $(filter-out %.d,$(MAKEFILE_LIST))
+digits := 0 1 2 3 4 5 6 7 8 9
+without_digits = $(if $(2),$(call without_digits,$(subst $(firstword $(2)),,$(1)),$(wordlist 2,10,$(2))),$(1))
+not_a_number = $(or $(word 2,$(1)),$(call without_digits,$(1),$(digits)))
+
 ifeq ($(MAKELEVEL),0)
+  ifneq ($(GIVEN),)
+    ifneq ($(shell ! command -v $(PYTHON) >/dev/null || $(PYTHON) common/tools/variables.py $(GIVEN) -- $(MAKEFILES_READ) >&2; echo $$?),0)
+      $(error what is misspelt would be ignored)
+    endif
+  endif
+  $(foreach name,BLOCK BODIES SAMPLE SECONDS SEED,$(if $(call not_a_number,$($(name))),$(error $(name) is '$($(name))'; it must be a number, 0 or more)))
   ifneq ($(filter-out all $(STEP_NUMBERS),$(STEP)),)
     $(error STEP is '$(STEP)'; it must be all, or some of $(STEP_NUMBERS))
   endif

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "common/tools/broken"))
 import broken  # noqa: E402
 import facts  # noqa: E402
-from source import closure, lesson_of, of_steps, resolved, without_comments  # noqa: E402
+from source import FENCE, closure, headings, lesson_of, of_steps, resolved, without_comments  # noqa: E402
 
 FILES = [path for path in subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, text=True,
                                          stdout=subprocess.PIPE).stdout.splitlines() if (ROOT / path).is_file()]
@@ -42,7 +42,6 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 FOR_ALL = re.compile(r"common/|tests/(?:harness|simt|support|nightly|ptx)/|tests/rules\.py|docs/make/(?!draw_\d)|.*\bMakefile$|.*\.mk$")
 PICTURE = re.compile(r"!\[[^\]]+\]\((?:\.\./)*docs/pictures/([\w.]+)\)")
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
-FENCE = re.compile(r"```.*?```", re.S)
 
 
 def of_a_step(path, text, code):
@@ -96,13 +95,7 @@ def of_a_kernel(path):
 
 @functools.cache
 def anchors(page):
-    """Returns what the headings of a page are called in links, as GitHub has it."""
-    found = set()
-    for heading in re.findall(r"^#+ (.*?)\s*$", FENCE.sub("", page.read_text()), re.M):
-        heading = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
-        name = re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
-        found.add(name if name not in found else f"{name}-1")
-    return found
+    return {name for _, _, _, name in headings(page.read_text().split("\n"))}
 
 
 def of_a_page(path, text):

@@ -8,10 +8,10 @@ FACTS_SOURCES := common/tools/facts.c $(addprefix common/harness/,ladder.c probl
 
 build/facts/obj/%.c.o: %.c | packages-cpu
 	@mkdir -p $(@D)
-	$(quiet)$(C_COMPILE) -O0 -fno-pie $(include_cpu) $(EACH_STEP) -c $< -o $@
+	$(quiet)$(call compiled,$(C_COMPILE) -O0 -fno-pie $(include_cpu) $(EACH_STEP) -c $<)
 
 build/facts/facts: $(FACTS_SOURCES:%=build/facts/obj/%.o) common/tools/facts.mk
-	$(quiet)$(CC) -no-pie $(filter %.o,$^) -Wl,--unresolved-symbols=ignore-all -o $@ -lm
+	$(quiet)$(call whole,$(CC) -no-pie $(filter %.o,$^) -Wl$(comma)--unresolved-symbols=ignore-all -lm)
 
 build/facts.json: build/facts/facts
-	$(quiet)$< > $@
+	$(quiet)trap 'rm -f $(part)' EXIT; $< > $(part) && mv -f $(part) $@

@@ -99,6 +99,27 @@ def lesson_of(kernel):
     return beside if beside.exists() else ROOT / kernel.relative_to(ROOT).parts[0] / "README.md"
 
 
+FENCE = re.compile(r"^```.*?^```[^\n]*$", re.S | re.M)  # in Markdown
+
+
+def headings(lines):
+    """Returns (line, depth, title, name in links) of each heading of a Markdown text, named as GitHub does.
+
+    >>> headings(["# A `b`: c", "```", "# no", "```", "## [D](e) f", "## D f"])
+    [(0, 1, 'A `b`: c', 'a-b-c'), (4, 2, 'D f', 'd-f'), (5, 2, 'D f', 'd-f-1')]
+    """
+    found, names = [], set()
+    for at, line in enumerate(FENCE.sub(lambda match: blanked(match[0]), "\n".join(lines)).split("\n")):
+        heading = re.fullmatch(r"(#+) (.*?)\s*", line)
+        if heading:
+            title = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading[2])
+            name = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+            name = name if name not in names else f"{name}-1"
+            names.add(name)
+            found.append((at, len(heading[1]), title, name))
+    return found
+
+
 def resolved(path, name):
     """Returns the file that a source includes as "name": beside it, or relative to common/, the root or common/simt/."""
     for folder in (path.parent, ROOT / "common", ROOT, ROOT / "common/simt"):

@@ -30,6 +30,7 @@ import textwrap
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "common/tools"))
 import facts  # noqa: E402
 import ladder  # noqa: E402
+import outfile  # noqa: E402
 from source import lesson_of, of_steps, without_comments
 
 ROOT = ladder.ROOT
@@ -450,7 +451,7 @@ def fill(page, generators, write, remedy="`make lessons` writes what the kernels
     complaints += [f"needs <!-- {kind}:begin --> and its end" for kind in sorted(needed - kinds)]
     complaints += [f"what is <!-- {kind}:begin -->?" for kind in sorted(kinds - {*WHOLE_PAGE, *GENERATORS})]
     if stale and write:
-        page.write_text(updated, "utf-8")
+        outfile.write(page, updated)
     elif stale:
         complaints.append(f"stale: {', '.join(stale)}; {remedy}")
     for complaint in complaints:

@@ -9,6 +9,7 @@ import pathlib
 import sys
 
 import views
+import outfile  # views has set its path
 
 FOLDER = views.ROOT / "docs" / "pictures"
 LIMIT = 40_000  # bytes, of one picture
@@ -20,10 +21,10 @@ def drawn(module, names):
             if name.startswith("picture_") and name.removeprefix("picture_").startswith(tuple(names or [""]))]
 
 
-def main():
-    command, names = sys.argv[1] if len(sys.argv) > 1 else "", sys.argv[2:]
+def main(arguments):
+    command, names = arguments[0] if arguments else "", arguments[1:]
     if command not in ("make", "check"):
-        sys.exit(__doc__)
+        raise outfile.Refused(__doc__)
     wrong, there = [], {path.name for path in FOLDER.glob("*.svg")}
     FOLDER.mkdir(exist_ok=True)
     modules = sorted(path.stem for path in pathlib.Path(__file__).parent.glob("draw_*.py"))
@@ -35,7 +36,7 @@ def main():
         if len(text) > LIMIT:
             wrong.append(f"{path.name} has {len(text)} bytes, more than {LIMIT}")
         if command == "make":
-            path.write_text(text)
+            outfile.write(path, text)
         elif not path.exists() or path.read_text() != text:
             wrong.append(f"docs/pictures/{path.name} is not what the kernels draw now: make pictures")
     wrong += [f"docs/pictures/{name} is drawn by no function" for name in sorted(there) if not names]
@@ -44,4 +45,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    outfile.told(main)

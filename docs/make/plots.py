@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 import report
+import outfile  # report's lessons has set its path
 
 sys.path.insert(0, str(report.ROOT / "docs/make"))
 import svg  # noqa: E402
@@ -129,7 +130,7 @@ def bytes_moved(step, shape):
     """What each kernel's row says that it loads from and stores to global memory, by the step's program."""
     program = report.ROOT / "build/check" / step
     if not program.exists():
-        sys.exit(f"the costs of {step} are in its program, which is not built: make BACKEND=cpu build/check/{step}")
+        raise outfile.Refused(f"the costs of {step} are in its program, which is not built: make BACKEND=cpu build/check/{step}")
     listed = subprocess.run([program, "--list", "--json", *report.lessons.options_of(step, shape)], check=True, capture_output=True,
                             text=True).stdout
     return {kernel["name"]: kernel["bytes_read"] + kernel["bytes_written"] for kernel in json.loads(listed)["kernels"]}
@@ -184,17 +185,47 @@ def picture_of_roofline(step, runs):
     return picture
 
 
-def main():
-    command, steps = sys.argv[1] if len(sys.argv) > 1 else "", sys.argv[2:] or list(report.STEPS)
+def picture_of_rung(name):
+    """A kernel's time among those of its ladder, a bar each, the vendor's as lines, for its page of the book; None where it was
+    not timed."""
+    kernel, kernels = report.facts.kernels()[name], report.facts.kernels()
+    of = {other for other, row in kernels.items() if (row["step"], row["ladder"]) == (kernel["step"], kernel["ladder"])}
+    rows = [row for row in report.lessons.results("ladder.csv")[1] if row["step"] == kernel["step"] and row["protocol"] == "cold"]
+    shapes = [row["shape"] for row in rows if row["kernel"] == name]
+    if not shapes:
+        return None
+    shape = kernel["timed_at"] if kernel["timed_at"] in shapes else shapes[0]
+    times = {row["kernel"]: float(row["ms"]) for row in rows if row["shape"] == shape and row["kernel"] in of | {kernel["after"]}}
+    peers = {row["kernel"]: float(row["ms"]) for row in rows if row["shape"] == shape and row["role"] == "peer"}
+    picture = svg.Picture(f"{name} beside its neighbours, at {shape}", f"{name} takes {times[name]:.3g} ms; each bar is a kernel of its ladder.")
+    most = max([*times.values(), *peers.values()])
+    left, width, y = 200, 500, 52 + 16 * len(peers)
+    top = y
+    for other, ms in times.items():
+        picture.text(left - 8, y + 13, other, "t k" if other == name else "m k", "end")
+        picture.cells("c0" if other == name else "c7", [(left, y, round(max(ms / most * width, 1), 1), 17)])
+        picture.text(left + round(ms / most * width) + 6, y + 13, f"{ms:.3g} ms", "t s" if other == name else "m s")
+        y += 22
+    for number, (other, ms) in enumerate(peers.items()):
+        x = round(left + ms / most * width, 1)
+        picture.lines("w", [(x, top - 16 * number - 6, x, y)])
+        picture.text(x + 5, top - 16 * number - 8, f"{other}, {ms:.3g} ms", "t s")
+    picture.text(16, y + 20, f"One {report.lessons.device()}, each after a rest and with a cold L2 cache. "
+                 f"{'A line is a library. ' if peers else ''}Blue: this kernel.", "m")
+    return picture
+
+
+def main(arguments):
+    command, steps = arguments[0] if arguments else "", arguments[1:] or list(report.STEPS)
     if command not in ("make", "check") or set(steps) - set(report.STEPS):
-        sys.exit(__doc__)
+        raise outfile.Refused(__doc__)
     wrong = []
     for step in steps:
         runs = report.runs_of(step)
         for name, draw in {"share": picture_of_shares, "roofline": picture_of_roofline}.items() if runs else ():
             path, text = report.lessons.RESULTS / f"{step}_{name}.svg", draw(step, runs).svg()
             if command == "make":
-                path.write_text(text, "utf-8")
+                outfile.write(path, text)
             elif not path.exists() or path.read_text("utf-8") != text:
                 wrong.append(f"docs/results/{path.name} is not what the CSV files say: make pictures")
     print("\n".join(wrong) or "plots: all " + ("drawn now" if command == "make" else "as docs/results says"))
@@ -202,4 +233,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    outfile.told(main)

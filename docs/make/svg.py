@@ -9,7 +9,7 @@ WIDTH = 830
 STYLE = """text{font:13px system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif}
 .b{font-weight:600}.h{font-size:15px;font-weight:600}.s{font-size:11px}.k{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:12px}
 .bg{fill:#fff}.t{fill:#1f2328}.m{fill:#59636e}.e{fill:#eceff2}.g{stroke:#c4cbd3;fill:none}.w{stroke:#1f2328;fill:none;stroke-width:2}
-.ow{stroke:#1f2328;fill:none;stroke-width:1.3}.in{fill:#fff}
+.ow{stroke:#1f2328;fill:none;stroke-width:1.3}.in{fill:#0b0f14}
 """
 DARK = """.bg{fill:#0d1117}.t{fill:#e6edf3}.m{fill:#9198a1}.e{fill:#2b323b}.g{stroke:#484f58}.w,.ow{stroke:#e6edf3}
 """

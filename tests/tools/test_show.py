@@ -39,7 +39,7 @@ def expect(right, sentence):
 def made(function, **arguments):
     """Returns the path that a function of show.py prints for these arguments."""
     said = io.StringIO()
-    defaults = {"block": None, "options": "", "mine": False}
+    defaults = {"block": None, "options": "", "mine": False, "at": ""}
     with contextlib.redirect_stdout(said):
         function(types.SimpleNamespace(**{**defaults, **arguments}))
     return said.getvalue().strip()
@@ -115,10 +115,10 @@ def views(chromium):
 
     chromium.mouse(*middle(chromium, "#request [data-lane='7']"))
     expect(chromium.run("state.lane") == 7, "a click does not choose a lane")
-    tick = chromium.run("(b => [b.x + xOf(60, b.width), b.y + AXIS + 2.5 * L.high])($('#over').getBoundingClientRect())")
+    tick = chromium.run("(b => [b.x + xOf(60, b.width), b.y + AXIS + 2.5 * L.high])($('.over').getBoundingClientRect())")
     chromium.mouse(*tick)
     expect(chromium.run("L.warp[state.event]") == 2 and abs(chromium.run("state.tick") - 60) < 3, "a click in the time view does not choose warp 2 at tick 60")
-    wall = chromium.run("(b => [b.x + xOf(L.walls[1], b.width), b.y + AXIS + 5])($('#over').getBoundingClientRect())")
+    wall = chromium.run("(b => [b.x + xOf(L.walls[1], b.width), b.y + AXIS + 5])($('.over').getBoundingClientRect())")
     chromium.mouse(*wall)
     kept = chromium.run("$('#request .pairs').textContent")
     expect("As" in kept and "line 39 reads→line 34 writes" in kept, f"the second barrier keeps apart: {kept}")

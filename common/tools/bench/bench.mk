@@ -25,7 +25,7 @@ define bench_rules
 build/gpu/bench/$(1): $$(call objects,gpu,common/tools/bench/bench_$(1).c $$(bench_shared) $$(peer_of_$(1)) $$(call step_files,$$(call step_named,$(1)))) build/gpu/libcommon.a
 	@mkdir -p $$(@D)
 	$$(say) LINK $$@
-	$$(quiet)$$(link_gpu) $$^ -o $$@ -L$$(CUDA_HOME)/lib64 -Xlinker -rpath,$$(CUDA_HOME)/lib64 $$(peer_libraries_$(1)) -ldl -lm
+	$$(quiet)$$(call whole,$$(link_gpu) $$^ -L$$(CUDA_HOME)/lib64 -Xlinker -rpath$$(comma)$$(CUDA_HOME)/lib64 $$(peer_libraries_$(1)) -ldl -lm)
 endef
 
 $(foreach number,$(BENCH_STEPS),$(eval $(call bench_rules,$(number))))
@@ -34,12 +34,12 @@ $(foreach number,$(BENCH_STEPS),$(eval $(call bench_rules,$(number))))
 build/gpu/pic/%.c.o: %.c build/gpu/flags
 	@mkdir -p $(@D)
 	$(say) C $@
-	$(quiet)$(C_COMPILE) -fPIC $(include_gpu) -c $< -o $@
+	$(quiet)$(call compiled,$(C_COMPILE) -fPIC $(include_gpu) -c $<)
 
 build/gpu/pic/common/tools/bench/flashsteps.c.o: private CFLAGS += $(EACH_STEP)
 build/gpu/libflashsteps.so: $(patsubst %,build/gpu/pic/%.o,$(common_gpu) common/tools/bench/flashsteps.c $(wildcard 0?_*/*_step.c)) $(foreach step,$(STEPS),$(call objects,gpu,$(call kernel_files,$(step))))
 	$(say) LINK $@
-	$(quiet)$(link_gpu) -shared $^ -o $@ -lm
+	$(quiet)$(call whole,$(link_gpu) -shared $^ -lm)
 
 # This says why nothing can be measured here; it is empty where there is a GPU.
 BENCH_REFUSAL := $(if $(filter gpu,$(BACKEND)),$(if $(DEVICE_CAPABILITY),,nvidia-smi shows no device),$(BACKEND_REASON))
@@ -52,7 +52,7 @@ bench: ## gpu: Time every kernel beside its peers; write docs/results, the lesso
 
 # The lessons quote docs/results, which come from an H200. Another device's figures go elsewhere, for instance
 # RESULTS=build/results.
-RESULTS := docs/results
+RESULTS ?= docs/results
 bench-%: FORCE
 	@$(if $(filter $*,$(BENCH_STEPS)),,echo 'There is no benchmark $*; there are: $(BENCH_STEPS)' >&2; exit 2;) \
 	    [ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }

@@ -11,6 +11,7 @@ judge's words, and, where there are SUBMISSIONS, pairs of them that share much o
 import collections
 import csv
 import html
+import io
 import itertools
 import json
 import pathlib
@@ -18,6 +19,7 @@ import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import outfile  # noqa: E402
 from source import tokens_of  # noqa: E402
 
 GRAM = 12  # tokens: two submissions share a piece of so many when names are left out
@@ -127,19 +129,22 @@ def main(arguments):
         print(__doc__, file=sys.stderr)
         return 2
     results, out = read(arguments[0]), arguments[1]
+    for name in (f"{out}.csv", f"{out}.html"):
+        outfile.writable(name)
     if not results:
         print(f"there are no results in {arguments[0]}", file=sys.stderr)
         return 2
     columns = list(dict.fromkeys(name for tests in results.values() for name in kernels_of(tests)))
     head = ["submission", "points"] + [title for name in columns for title in (name, f"{name}: claim")]
     rows = [row_of(name, tests, columns) for name, tests in results.items()]
-    with open(f"{out}.csv", "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([head, *rows])
+    lines = io.StringIO(newline="")
+    csv.writer(lines).writerows([head, *rows])
+    outfile.write(f"{out}.csv", lines.getvalue())
     pairs = alike(arguments[2], results) if len(arguments) == 3 else []
-    pathlib.Path(f"{out}.html").write_text(page(results, head, rows, pairs), encoding="utf-8")
+    outfile.write(f"{out}.html", page(results, head, rows, pairs))
     print(f"{len(rows)} submissions: {out}.csv, {out}.html")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    outfile.told(main)

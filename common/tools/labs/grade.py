@@ -40,6 +40,7 @@ import time
 import formats
 import handout  # which sets the path of facts
 import facts
+import outfile
 import sandbox
 import workshop
 from sandbox import Limits, Unable
@@ -483,9 +484,12 @@ def main(arguments):
     step, submission, output, form = arguments[:4]
     hide()
     try:
+        if output != "-":
+            pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
+            outfile.writable(output)
         ladder = os.environ.get("LADDER") or "core"
         grading = Grading(step, submission, os.environ.get("LAB_SEED"), *arguments[4:5], ladder="" if ladder == "all" else ladder)
-    except (Unable, OSError, ValueError) as problem:
+    except (Unable, outfile.Refused, OSError, ValueError) as problem:
         print(f"grade.py: {problem}", file=sys.stderr)
         return 2
     try:
@@ -497,10 +501,7 @@ def main(arguments):
     if output == "-":
         sys.stdout.write(text)
     else:
-        pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
-        temporary = pathlib.Path(f"{output}.{os.getpid()}")
-        temporary.write_text(text)
-        temporary.replace(output)
+        outfile.write(output, text)
         print(f"{results['step']}: {results['score']} of {results['max']} points in {results['seconds']} s, see {output}")
     if os.environ.get("LAB_LEADERBOARD"):
         write_leaderboard(os.environ["LAB_LEADERBOARD"], pathlib.Path(submission).resolve().name, results)
@@ -510,4 +511,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    outfile.told(main)

@@ -21,6 +21,7 @@ import textwrap
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import facts  # noqa: E402  (its path is set above)
+import outfile  # noqa: E402
 from source import behind, closure, of_steps, without_comments  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -29,7 +30,8 @@ STUDENT = "docs/student.md"  # a handout's README.md
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
 INSTRUCTORS = ("labs.mk", "class.sbatch", "class_report.py")  # in common/tools/labs
 PACKED = not (ROOT / "common/tools/labs/labs.mk").exists()  # this is a handout: it has no solutions
-TOOLS = ("doctor.*", "facts.*", "packages.mk", "source.py", "traces.py", "labs/*", "learn/*", "show/*")  # in common/tools
+TOOLS = ("doctor.*", "facts.*", "outfile.py", "packages.mk", "source.py", "traces.py", "variables.py", "labs/*",
+         "learn/*", "show/*")  # in common/tools
 TESTS = ("run", "tests.mk", "support/*", "steps/*.h", "steps/*.txt")
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
@@ -204,7 +206,7 @@ def selected(step):
     if step == "all":
         return list(STEPS.values())
     if step not in STEPS:
-        raise SystemExit(f"STEP is '{step}'; it must be all or one of {', '.join(STEPS)}")
+        raise outfile.Refused(f"STEP is '{step}'; it must be all or one of {', '.join(STEPS)}")
     return [STEPS[step]]
 
 
@@ -215,7 +217,7 @@ def make(step, directory):
     try:
         directory.mkdir(parents=True)
     except FileExistsError:
-        raise SystemExit(f"{directory} exists already; a handout goes into a new folder") from None
+        raise outfile.Refused(f"{directory} exists already; a handout goes into a new folder") from None
     for source in files_of(steps):
         target = directory / ("README.md" if str(source) == STUDENT else source)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -248,7 +250,12 @@ def dead_links(page):
     return [match for match in links if not (page.parent / match[2]).exists()]
 
 
+def main(arguments):
+    if len(arguments) != 2:
+        raise outfile.Refused(__doc__)
+    print(f"made {make(*arguments)}")
+    return 0
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        raise SystemExit(__doc__)
-    print(f"made {make(sys.argv[1], sys.argv[2])}")
+    outfile.told(main)

@@ -29,6 +29,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "common/tools"), str(ROOT / "common/tools/labs"), str(ROOT / "common/tools/broken")]
 import facts
+import outfile
 import handout
 from source import INCLUDE, LADDERS, comments, lesson_of, of_steps
 
@@ -122,9 +123,7 @@ class Progress:
 
     def save(self):
         PROGRESS.parent.mkdir(exist_ok=True)
-        fresh = PROGRESS.with_suffix(".new")
-        fresh.write_text(json.dumps(self.all, indent=1) + "\n")
-        fresh.replace(PROGRESS)
+        outfile.write(PROGRESS, json.dumps(self.all, indent=1) + "\n")
 
 
 def outside():
@@ -1083,7 +1082,7 @@ def main():
         waits = sys.stdin.isatty() and sys.stdout.isatty()
         return Loop("broken" if arguments.broken else arguments.step, waits, arguments.kernel,
                     arguments.ladder).run()
-    except (Unable, *(() if handout.PACKED else (broken.Broken,))) as error:
+    except (Unable, outfile.Refused, *(() if handout.PACKED else (broken.Broken,))) as error:
         print(f"learn: {error}", file=sys.stderr)
         return 2
     except (KeyboardInterrupt, EOFError):

@@ -7,9 +7,11 @@ ifneq ($(if $(filter one,$(MAKECMDGOALS)),$(words $(KERNEL)),1),1)
   $(error which one? make one KERNEL=name, of these:$(call kernel_lines,$(STEPS)))
 endif
 
+$(call as_data,one,OUT)
+
 .PHONY: one
 one: packages-python ## learn: Write a kernel as one .cu file with a main: make one KERNEL=name OUT=name.cu
-	@$(ONE) $(KERNEL) '$(OUT)'
+	@$(ONE) $(KERNEL) "$$ARG_OUT"
 
 # The file itself tells its reader these nvcc options.
 nvcc_options = $$(sed -n 's/.* nvcc \(.*\) THIS.cu -o .*/\1/p' $(1))
@@ -20,14 +22,14 @@ build/one/%.cu: build/facts.json FORCE
 	@$(ONE) $* $@
 
 build/one/%.cpu: build/one/%.cu $(runtime_cpu) $(SIMTCC)
-	@$(SIMTCC) -O0 -Wall -Werror $< -o $@.run && $@.run && mv $@.run $@
+	@$(call whole,$(SIMTCC) -O0 -Wall -Werror $<,$(part) &&)
 
 # Exit status 3 means that this device is too old for the kernel.
 build/one/%.gpu: build/one/%.cu
-	@$(NVCC) $(call nvcc_options,$<) $< -o $@.run && { $@.run || [ $$? -eq 3 ]; } && mv $@.run $@
+	@$(call whole,$(NVCC) $(call nvcc_options,$<) $<,{ $(part) || [ $$? -eq 3 ]; } &&)
 
 build/one/%.ptx: build/one/%.cu
-	@$(NVCC) $(call nvcc_options,$<) -Werror all-warnings -diag-suppress 177 -ptx $< -o $@
+	@$(call whole,$(NVCC) $(call nvcc_options,$<) -Werror all-warnings -diag-suppress 177 -ptx $<)
 
 ONE_CHECKS := cpu $(if $(NVCC),$(if $(filter gpu,$(BACKEND)),gpu,ptx))
 .PHONY: check-one

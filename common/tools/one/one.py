@@ -15,6 +15,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import facts  # noqa: E402  (its path is set above)
+import outfile  # noqa: E402
 from source import ROOT, behind, closure, of_steps, resolved, without_comments  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -142,7 +143,7 @@ class One:
             code = (ROOT / source).read_text()
             chunk = next((chunk for chunk in chunks(INCLUDE.sub("", code)) if name in defines(chunk)), None)
             if chunk is None:
-                raise SystemExit(f"{source} does not define {name}")
+                raise outfile.Refused(f"{source} does not define {name}")
             origin[chunk.replace("_Thread_local", "thread_local")] = code
         kept = used(list(origin), text)
         for chunk in kept:
@@ -204,7 +205,7 @@ def loop(kernel):
 def make(name):
     name = facts.called(name)
     if name not in facts.kernels():
-        raise SystemExit(f"KERNEL is '{name}'; it must be one of {', '.join(facts.kernels())}")
+        raise outfile.Refused(f"KERNEL is '{name}'; it must be one of {', '.join(facts.kernels())}")
     kernel = facts.kernels()[name]
     step, problem = kernel["step"], kernel["problem"]
     one = One(step)
@@ -259,15 +260,18 @@ def make(name):
 
 def main(arguments):
     if not 1 <= len(arguments) <= 2:
-        raise SystemExit(__doc__)
+        raise outfile.Refused(__doc__)
     if sys.stdout is None:
-        raise SystemExit("standard output is closed: there is nowhere to print to")
-    text = make(arguments[0])
-    if len(arguments) < 2 or not arguments[1]:
+        raise outfile.Refused("standard output is closed: there is nowhere to print to")
+    name, out = arguments[0], arguments[1] if len(arguments) > 1 else ""
+    if out:
+        outfile.writable(out)
+    text = make(name)
+    if not out:
         sys.stdout.write(text)
-    elif not (file := pathlib.Path(arguments[1])).exists() or file.read_text() != text:
-        file.write_text(text)
+    elif not (file := pathlib.Path(out)).is_file() or file.read_bytes() != text.encode():
+        outfile.write(file, text)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    outfile.told(main)

@@ -17,9 +17,9 @@ function fitCanvas(canvas) {
 const xOf = (tick, width) => LEFT + (tick - state.from) / (state.to - state.from) * (width - LEFT - 4);
 const tickAt = (x, width) => state.from + (x - LEFT) / (width - LEFT - 4) * (state.to - state.from);
 
-function drawLanes() {
-  const { context, width, height } = fitCanvas($('#lanes')), rows = timeRows(), high = (height - AXIS) / rows.length, gap = high > 6 ? 1.5 : 0.5;
-  const colours = Object.fromEntries([...Object.keys(KINDS), 'wall', 'dim', 'rule', 'text', 'soft', 'chosen', 'good', 'panel'].map(name => [name, css(name)]));
+function drawLanes(run) {
+  const { context, width, height } = fitCanvas(run.axis.lanes), rows = timeRows(), high = (height - AXIS) / rows.length, gap = high > 6 ? 1.5 : 0.5;
+  const colours = Object.fromEntries([...Object.keys(KINDS), 'wall', 'dim', 'rule', 'text', 'soft', 'chosen', 'good', 'on'].map(name => [name, css(name)]));
   const every = Math.ceil(8.5 / high);
   L.high = high;
   context.font = `${high < 10 ? 8.5 : 10}px system-ui, sans-serif`;
@@ -84,30 +84,31 @@ function drawLanes() {
       context.globalAlpha = 0.85;
       context.fillStyle = colours.good;
       if (part.full !== undefined) context.fillRect(full, y, Math.max(free - full - 1, 1), high - 2 * gap);
-      const label = part.phase === undefined ? part.name.replace('group ', '') : `full, parity ${part.phase & 1}`;
-      const short = part.phase === undefined ? label : `${part.phase & 1}`;
+      const label = part.phase === undefined ? part.name : `${part.name}, parity ${part.phase & 1}`, short = part.name.replace(/^\D+/, '');
       const text = context.measureText(label).width + 6 < free - full ? label : short;
       if (high > 7 && free - full > context.measureText(text).width + 3) labels.push([text, full + 3, y + high / 2 - gap]);
     }
   });
   context.globalAlpha = 1;
-  context.fillStyle = colours.panel;
+  context.fillStyle = colours.on;
   context.font = `${Math.min(high - 2, 10)}px system-ui, sans-serif`;
   for (const label of labels) context.fillText(...label);
   context.fillStyle = colours.wall;
   for (const wall of L.walls) context.fillRect(xOf(wall, width) - 0.5, AXIS, 1.5, high * L.warps);
   context.restore();
-  const shown = new Set();
-  for (const s of L.shapes) shown.add(kindOf(s));
-  const key = ([kind, name]) => `<span class="key" style="background:var(--${kind})"></span>${name}`;
-  $('.legend').innerHTML = Object.entries(KINDS).filter(([kind]) => shown.has(kind)).map(key).join('') +
-    (L.rings.length ? '<span class="key" style="background:var(--engine);opacity:.5"></span>filling<span class="key" style="background:var(--good)"></span>full' : '') +
-    (L.walls.length ? ' &nbsp;<b>|</b> barrier' : '') + (L.waits.length || L.walls.length ? ' &nbsp;▨ waits' : '');
 }
 
-function drawOver() {
-  const { context, width, height } = fitCanvas($('#over'));
-  const x = xOf(state.tick, width), e = state.event;
+function drawLegend() {
+  const shown = new Set(runs.flatMap(run => within(run, () => L.shapes.map(kindOf)))), any = what => runs.some(run => what(run.L));
+  const key = ([kind, name]) => `<span class="key" style="background:var(--${kind})"></span>${name}`;
+  $('.legend').innerHTML = Object.entries(KINDS).filter(([kind]) => shown.has(kind)).map(key).join('') +
+    (any(of => of.rings.length) ? '<span class="key" style="background:var(--engine);opacity:.5"></span>filling<span class="key" style="background:var(--good)"></span>full' : '') +
+    (any(of => of.walls.length) ? ' &nbsp;<b>|</b> barrier' : '') + (any(of => of.waits.length || of.walls.length) ? ' &nbsp;▨ waits' : '');
+}
+
+function drawOver(run) {
+  const { context, width, height } = fitCanvas(run.axis.over);
+  const x = xOf(state.tick, width), e = run === active ? state.event : -1;
   if (x >= LEFT) {
     context.fillStyle = css('chosen');
     context.fillRect(x - 0.75, 0, 1.5, height);
@@ -122,22 +123,25 @@ function drawOver() {
     if (from >= LEFT) context.strokeRect(from - 1, AXIS + warp * L.high, Math.max(5, to - from + 2), L.high);
   };
   if (e >= 0 && L.warp[e] >= 0) frame(e, L.warp[e], 'chosen', 2);
-  for (const { event, thread } of L.sides) if (event >= 0) frame(event, thread >> 5, 'bad', 2.5);
+  for (const { event, thread } of L.sides ?? []) if (event >= 0) frame(event, thread >> 5, 'bad', 2.5);
+}
+
+function drawNow() {
   $('#tick').value = state.tick;
   const wall = L.walls.filter(at => at <= state.tick).length;
   $('#now').textContent = `tick ${number(state.tick)} of ${number(L.end)}` + (L.walls.length ? ` · after ${wall} of ${plural(L.walls.length, 'barrier')}` : '');
 }
 
 function zoom(factor, around) {
-  const span = Math.min(L.end, Math.max(20, (state.to - state.from) * factor));
+  const end = endOfTime(), span = Math.min(end, Math.max(20, (state.to - state.from) * factor));
   const share = Math.min(1, Math.max(0, (around - state.from) / (state.to - state.from)));
-  state.from = Math.min(Math.max(0, around - span * share), L.end - span);
+  state.from = Math.min(Math.max(0, around - span * share), end - span);
   state.to = state.from + span;
   draw(true);
 }
 
-function eventAt(event) {
-  const box = $('#over').getBoundingClientRect(), tick = tickAt(event.clientX - box.left, box.width), row = Math.floor((event.clientY - box.top - AXIS) / L.high);
+function eventAt(run, event) {
+  const box = run.axis.over.getBoundingClientRect(), tick = tickAt(event.clientX - box.left, box.width), row = Math.floor((event.clientY - box.top - AXIS) / L.high);
   const wall = L.walls.find(at => Math.abs(xOf(at, box.width) - (event.clientX - box.left)) < 3.5);
   if (wall !== undefined && row < L.warps) for (let e = after(wall - 1); e < L.count; e++) if (L.tick[e] === wall && WALLS.has(shape(e).kind)) return { tick, event: e };
   const chosen = timeRows()[row], near = (state.to - state.from) / box.width * 5;

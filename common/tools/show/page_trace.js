@@ -149,10 +149,11 @@ function describe(e) {
 // --------------------------------------------------------------------------------------------------------------------
 // A launch is chosen
 
-function use(index) {
+// Counts what a launch of the active page did.
+function prepare(run, index) {
   const launch = page.launches[index], events = launch.events;
-  L = { ...launch, index, count: events.tick.length };
-  L.home = L.line.replace(/:\d+$/, '');
+  run.L = L = { ...launch, index, count: events.tick.length };
+  L.home = page.home || L.line.replace(/:\d+$/, '');
   let tick = 0;
   L.tick = Int32Array.from(events.tick, delta => tick += delta);
   for (const name of ['shape', 'warp', 'length', 'base', 'value']) L[name] = Int32Array.from(events[name]);
@@ -178,12 +179,23 @@ function use(index) {
     countLine(e, s);
   }
   rings();
-  Object.assign(state, { tick: 0, event: -1, line: -1, element: null, lane: -1, hover: null, from: 0, to: L.end });
-  $('#tick').max = L.end;
   L.sums = sums();
+}
+
+// Shows a launch of the active run in all views.
+function use(index) {
+  if (index !== L.index) prepare(active, index);
+  Object.assign(state, { tick: 0, event: -1, line: -1, element: null, lane: -1, hover: null, from: 0, to: endOfTime() });
+  $('#tick').max = endOfTime();
   drawAbout();
   buildSource();
-  $('#time').style.height = `${Math.max(200, Math.min(page.run.check === 'FAIL' || !L.rings.length ? 260 : 330, 78 + timeRows().length * 9.5))}px`;
+  for (const run of runs) {
+    const rows = within(run, timeRows).length, [least, most] = runs.length > 1 ? [90, 320] : [124, page.run.check === 'FAIL' || !L.rings.length ? 190 : 260];
+    run.axis.box.style.setProperty('--high', `${Math.max(least, Math.min(most, 14 + rows * (runs.length > 1 ? 11 : 9.5)))}px`);
+    run.axis.box.classList.toggle('alone', runs.length < 2);
+    run.axis.box.classList.toggle('active', run === active);
+  }
+  drawLegend();
   buildGrids();
   drawTotals();
   drawErrors();
@@ -203,14 +215,27 @@ function countLine(e, s) {
   of.ideal += s.ideal ?? s.wavefronts ?? 0;
 }
 
+// Names a box of an array as the tile that it is: by its rows.
+function tileName(source, from, box) {
+  const d = Math.max(1, box.findLastIndex(extent => extent > 1));
+  return `${source} ${from[d]}–${from[d] + box[d] - 1}`;
+}
+
+// Names a tile by where in its array it begins.
+function beginning({ array, byte }) {
+  const a = L.arrays[array], columns = a.shape.length ? a.shape[a.shape.length - 1] : 0, index = Math.floor(byte / a.unit), column = index % columns;
+  return columns ? `${a.name} from row ${Math.floor(index / columns)}${column ? `, column ${column}` : ''}` : `${a.name} from ${index}`;
+}
+
 // Finds the places that asynchronous copies fill, when each starts to fill, is full, and is free again; and products in flight.
 function rings() {
-  const rows = new Map(), groups = new Map(), commits = {}, loads = {}, lastWait = {}, lastFree = {}, products = {};
+  const rows = new Map(), groups = new Map(), commits = {}, loads = {}, lastWait = {}, lastFree = {}, lastLoad = {}, products = {};
   const row = (key, label, order) => rows.get(key) ?? rows.set(key, { label, order, parts: [] }).get(key);
   L.waits = [];
   const open = {}, named = {}, announced = new Set();   // mbarriers that count bytes are "full" ones
   for (let e = 0; e < L.count; e++) {
     const s = shape(e), w = L.warp[e], at = s.runs.length ? `${s.runs[0][0]}+${L.base[e] + s.runs[0][1]}` : '';
+    if (s.kind === 'load' && s.space === 'global') lastLoad[w] = { array: s.runs[0][0], byte: L.base[e] + s.runs[0][1] };
     if (s.kind === 'mbarrier_arrive' && s.size) announced.add(at);
     if (s.kind === 'mbarrier_wait') { open[w] = L.tick[e]; lastWait[w] = at; }
     if (s.kind === 'mbarrier_passed' && open[w] !== undefined) {
@@ -228,7 +253,7 @@ function rings() {
       const r = row(`tma ${key}`, source, [source, byte]);
       const before = r.parts[r.parts.length - 1];
       if (before && before.free === undefined) before.free = L.tick[e];
-      const part = { event: e, from: L.tick[e], name: `${source} ${s.from.join(',')}` };
+      const part = { event: e, from: L.tick[e], name: tileName(source, s.from, s.box) };
       r.parts.push(part);
       (loads[key] ??= []).push(part);
       if (lastWait[w] && !announced.has(lastWait[w])) (lastFree[lastWait[w]] ??= []).push(part);
@@ -239,8 +264,12 @@ function rings() {
       part.phase = L.value[e];
     }
     if (s.kind === 'cp_async') {
-      const g = groups.get(L.value[e]) ?? groups.set(L.value[e], { from: L.tick[e], at: new Map(), waits: 0 }).get(L.value[e]);
-      for (const [array, first] of s.runs) g.at.set(array, Math.min(g.at.get(array) ?? Infinity, L.base[e] + first));
+      const g = groups.get(L.value[e]) ?? groups.set(L.value[e], { from: L.tick[e], at: new Map(), of: new Map() }).get(L.value[e]);
+      for (const [array, first] of s.runs) {
+        g.at.set(array, Math.min(g.at.get(array) ?? Infinity, L.base[e] + first));
+        const before = g.of.get(array), now = lastLoad[w];
+        if (now && !(before?.byte <= now.byte)) g.of.set(array, now);
+      }
       g.event ??= e;
     }
     if (s.kind === 'cp_async_commit') commits[w] = L.value[e] + 1;
@@ -261,7 +290,7 @@ function rings() {
       const r = row(`cp ${array}+${byte}`, L.arrays[array].name, [L.arrays[array].name, byte]);
       const before = r.parts[r.parts.length - 1];
       if (before) before.free = g.from;
-      r.parts.push({ event: g.event, from: g.from, full: g.full, name: `group ${group}` });
+      r.parts.push({ event: g.event, from: g.from, full: g.full, name: g.of.has(array) ? beginning(g.of.get(array)) : `group ${group}` });
     }
   L.rings = [...rows.values()].sort((a, b) => a.order[0] < b.order[0] ? -1 : a.order[0] > b.order[0] ? 1 : a.order[1] - b.order[1]);
   const seen = {};

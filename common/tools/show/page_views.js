@@ -35,7 +35,10 @@ function drawTotals() {
 
 function showTab(tab) {
   state.tab = tab;
-  for (const button of document.querySelectorAll('[data-tab]')) button.classList.toggle('on', button.dataset.tab === tab);
+  for (const button of document.querySelectorAll('[data-tab]')) {
+    button.setAttribute('aria-selected', button.dataset.tab === tab);
+    button.tabIndex = button.dataset.tab === tab ? 0 : -1;
+  }
   for (const [name, id] of [['matrices', 'grids'], ['errors', 'errors'], ['totals', 'totals']]) $('#' + id).hidden = name !== tab;
   if (tab === 'matrices') { layoutGrids(); draw(false); }
 }
@@ -107,6 +110,15 @@ function drawWrong(box, text) {
   };
   canvas.onmouseleave = () => { state.hover = null; drawElement(); };
   canvas.onclick = event => { if (array >= 0) chooseElement({ array, index: index(event) }); };
+  Object.assign(canvas, { tabIndex: 0, role: 'application' });
+  canvas.setAttribute('aria-label', `${name}, right and wrong elements: arrows move, Enter chooses`);
+  canvas.onkeydown = event => {
+    if (array < 0) return;
+    arrowKeys(event, +cols, marks.length, array, 0);
+    const i = state.hover?.index;
+    if (marks[i]) said.textContent = `${name}[${Math.floor(i / cols)}][${i % cols}] is ${WRONG[marks[i]][0]}`;
+    drawElement();
+  };
   box.append(canvas, said);
 }
 
@@ -114,22 +126,22 @@ function drawWrong(box, text) {
 // Source
 
 function buildSource() {
-  const table = ['<table><thead><tr><th>requests</th><th>sectors</th><th>wavefronts</th><th></th><th></th></tr></thead><tbody>'];
+  const table = ['<table><thead><tr><th scope="col">requests</th><th scope="col">sectors</th><th scope="col">wavefronts</th><th scope="col"><span class="unseen">line</span></th><th scope="col"><span class="unseen">code</span></th></tr></thead><tbody>'];
   const byFile = new Map();
   page.lines.forEach((text, line) => {
     const cut = text.lastIndexOf(':'), file = text.slice(0, cut);
     if (!byFile.has(file)) byFile.set(file, new Map());
     byFile.get(file).set(+text.slice(cut + 1), line);
   });
-  const used = file => [...byFile.get(file).values()].reduce((n, line) => n + (L.perLine.get(line)?.events.length ?? 0), 0);
+  const used = file => [...byFile.get(file)?.values() ?? []].reduce((n, line) => n + (L.perLine.get(line)?.events.length ?? 0), 0);
   const named = reportLines();
-  const files = Object.keys(page.sources).filter(used).sort((a, b) => used(b) - used(a));
+  const files = Object.keys(page.sources).filter(file => byFile.has(file) && used(file) || file === L.home).sort((a, b) => used(b) - used(a));
   files.sort((a, b) => (b === L.home) - (a === L.home));
   for (const file of files) {
     table.push(`<tr class="file"><td colspan="5">${escape(file)}</td></tr>`);
     let comment = false;
     page.sources[file].split('\n').forEach((text, i) => {
-      const line = byFile.get(file).get(i + 1) ?? -1, of = L.perLine.get(line), begins = text.indexOf('/*'), ends = text.indexOf('*/');
+      const line = byFile.get(file)?.get(i + 1) ?? -1, of = L.perLine.get(line), begins = text.indexOf('/*'), ends = text.indexOf('*/');
       const whole = comment || /^\s*(\/\/|\/\*)/.test(text);
       if (begins >= 0 && ends < begins) comment = true; else if (ends >= 0) comment = false;
       const split = whole ? 0 : text.search(/\/\*|\/\/|$/), code = text.slice(0, split), rest = text.slice(split);
@@ -145,8 +157,18 @@ function buildSource() {
   $('#source .scroll').innerHTML = table.join('') + '</tbody></table>';
   for (const tr of document.querySelectorAll('#source tr[data-at]')) tr.classList.toggle('report', named.has(tr.dataset.at));
   L.rows = new Map([...document.querySelectorAll('#source tr[data-line]')].map(tr => [+tr.dataset.line, tr]));
-  const first = $('#source tr.report') ?? $('#source tr.count');
+  const code = [...document.querySelectorAll('#source tr[data-at]')].find(tr => tr.textContent.includes('__global__'));
+  const first = $('#source tr.report') ?? [...L.rows].find(([line]) => page.lines[line].startsWith(`${L.home}:`))?.[1] ?? code;
   if (first) $('#source .scroll').scrollTop = first.offsetTop - 120;
+  L.scrolled = -1;
+}
+
+// Brings a line into sight within the source, and leaves the page where it is.
+function scrollToLine(line) {
+  const box = $('#source .scroll'), tr = L.rows.get(line);
+  if (!tr || line === L.scrolled) return;
+  L.scrolled = line;
+  if (tr.offsetTop < box.scrollTop + 40 || tr.offsetTop + tr.offsetHeight > box.scrollTop + box.clientHeight - 20) box.scrollTop = tr.offsetTop - box.clientHeight / 3;
 }
 
 function markSource() {
@@ -157,6 +179,7 @@ function markSource() {
     tr.classList.toggle('chosen', line === state.line);
     tr.classList.toggle('touch', touched.has(line));
   }
+  scrollToLine(now >= 0 ? now : state.line);
 }
 
 // --------------------------------------------------------------------------------------------------------------------
@@ -192,18 +215,32 @@ function buildGrids() {
     v.part = part && a.shape.length ? `[${v.r0}–${v.r1}][${v.c0}–${v.c1}]` : a.shape.length ? '' : a.space === 'shared' ? '32 banks across' : '';
     if (v.pieces > 1) v.part = `${v.part || 'all of it'}; a row is ${v.pieces} lines`;
     v.figure.innerHTML = `<figcaption><b>${escape(a.name)}</b>${a.space === 'shared' ? ' shared' : ''} ${v.about}<br>` +
-      `${v.part || 'all of it'}</figcaption><canvas></canvas>`;
+      `${v.part || 'all of it'}</figcaption><canvas tabindex="0" role="application" aria-roledescription="matrix" aria-describedby="element" ` +
+      `aria-label="${escape(a.name)}, ${v.about}: arrows move, Enter chooses"></canvas>`;
     v.canvas = $('canvas', v.figure);
     v.canvas.dataset.array = a.name;
     v.canvas.onmousemove = event => { state.hover = at(v, event); drawElement(); };
     v.canvas.onmouseleave = () => { state.hover = null; drawElement(); };
     v.canvas.onclick = event => chooseElement(at(v, event));
+    v.canvas.onkeydown = event => arrowKeys(event, v.cols, a.total.reads.length, array, v.r0 * v.cols + v.c0);
     box.append(v.figure);
     a.view = v;
     L.views.push(v);
   });
   L.counted = 0;
   L.reach = 0;
+}
+
+// Moves through the elements of an array by the arrow keys; Enter chooses, Escape lets go.
+function arrowKeys(event, cols, count, array, first) {
+  const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -cols, ArrowDown: cols, Enter: 0 }[event.key];
+  if (by === undefined) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const here = [state.hover, state.element].find(element => element?.array === array);
+  const next = here ? here.index + by : first;
+  if (next >= 0 && next < count) state.hover = { array, index: next };
+  if (event.key === 'Enter') chooseElement(state.hover); else draw(false);
 }
 
 function cellOf(v, index) {
@@ -452,14 +489,14 @@ function drawElement() {
 const MARGIN = 62, WIDE = 9.6;   // of the labels at the left; of a bank, a word or a lane
 const rect = (x, y, width, height, more) => `<rect x="${x}" y="${y}" width="${Math.max(width, 1)}" height="${height}" rx="1.5" ${more}/>`;
 const label = (x, y, text, anchor = 'middle', on = false) => `<text x="${x}" y="${y}" text-anchor="${anchor}"${on ? ' class="on"' : ''}>${text}</text>`;
-const drawing = (height, parts) => `<svg width="372" height="${height}">${parts.join('')}</svg>`;
+const drawing = (height, parts, name) => `<svg viewBox="0 0 372 ${height}" width="372" height="${height}" role="group" aria-label="${name}">${parts.join('')}</svg>`;
 const faded = lanes => state.lane >= 0 && !lanes.includes(state.lane) ? ' opacity="0.25"' : '';
 const laneAt = lane => MARGIN + lane * WIDE + WIDE / 2;
 
 function laneStrip(s) {
   return [...Array(32).keys()].map(lane => {
     const chosen = state.lane === lane, fill = lanesOf(s.lanes).includes(lane) ? laneColour(lane) : 'var(--cell)';
-    return `<g data-lane="${lane}">${rect(MARGIN + lane * WIDE, 12, WIDE - 1, 11, `fill="${fill}"${chosen ? ' stroke="var(--text)" stroke-width="2"' : ''}`)}` +
+    return `<g data-lane="${lane}" tabindex="0" role="button" aria-label="lane ${lane}" aria-pressed="${chosen}">${rect(MARGIN + lane * WIDE, 12, WIDE - 1, 11, `fill="${fill}"${chosen ? ' stroke="var(--text)" stroke-width="2"' : ''}`)}` +
       `${lane % 4 === 0 || chosen ? label(laneAt(lane), 9, lane, 'middle', chosen) : ''}</g>`;
   }).join('') + label(MARGIN - 4, 21, 'lane', 'end');
 }
@@ -477,6 +514,9 @@ function drawRequest() {
   const box = $('#request .scroll'), e = state.event, s = e >= 0 ? shape(e) : null;
   $('#request h2 small').textContent = s ? `${describe(e)} · tick ${number(L.tick[e])}` : '';
   $('#request h2 small').title = s ? describe(e) : '';
+  const drawn = [e, L.index, runs.indexOf(active), state.lane, document.documentElement.dataset.theme, ...L.arrays.map(a => a.pitch)].join(' ');
+  if (box.drawn === drawn) return;   // so that what has the focus keeps it
+  box.drawn = drawn;
   if (!s) box.innerHTML = '<p>Choose a source line, an element or a moment: the request that belongs to it is shown here, lane by lane.</p>';
   else if (s.kind !== 'load' && s.kind !== 'store') { if (WALLS.has(s.kind)) drawBarrier(box, e); else drawOther(box, e, s); }
   else if (s.space === 'global') drawSectors(box, e, s);
@@ -490,7 +530,7 @@ function drawOther(box, e, s) {
       `${number(s.bytes)} bytes in ${number(s.sectors)} sectors of global memory, ${number(s.wavefronts)} wavefronts of shared memory` +
       `${s.swizzle ? `, swizzled over ${s.swizzle} bytes` : ''}. One thread orders it; the copy engine does the rest.</p>`);
   if (s.runs.length && MEMORY.has(s.kind)) parts.push(`<p>${escape(s.runs.map(([array, first]) => place(array, L.base[e] + first)).join(', '))}</p>`);
-  box.innerHTML = parts.join(' ');
+  box.innerHTML = parts.join(' ') + drawTogether(e, s);
 }
 
 function drawSectors(box, e, s) {
@@ -515,7 +555,7 @@ function drawSectors(box, e, s) {
   box.innerHTML = `<p>${plural(lanes.length, 'lane')} → <b>${plural(found.sectors.size, 'sector')}</b> of 32 bytes → ${plural(lines.length, 'line')} of 128 bytes</p>` +
     bar('bytes wanted', wanted, moved, '', share === 100 ? 'good' : 'chosen') + bar('bytes moved', moved, moved, '', 'load') +
     `<p>${share} % of what moves is wanted${wanted < lanes.length * s.bytes ? '; several lanes want the same' : ''}.</p>` +
-    drawing(top + lines.length * (high + 2) + 12, [...links, ...parts]);
+    drawing(top + lines.length * (high + 2) + 12, [...links, ...parts], 'lanes above the sectors of their lines');
 }
 
 // Shows what a barrier keeps apart: elements that one thread writes on one side of it and another thread touches on the other.
@@ -571,7 +611,7 @@ function drawBanks(box, e, s) {
   const shared = fronts.some(front => [...front.banks.values()].some(of => of.lanes.length > 1));
   box.innerHTML = `<p><b>${plural(fronts.length, 'wavefront')}</b>, ideal ${s.ideal}${excess ? `: <b class="bad">${plural(excess, 'conflict')}</b>` : ', no conflict'}` +
     ` · ${plural(lanesOf(s.lanes).length, 'lane')} × ${s.bytes} bytes${shared ? '; a number: so many lanes share the word' : ''}</p>` +
-    drawing(top + fronts.length * (high + 1.5) + 2, [...links, ...parts]) + '<div id="whatif"></div>';
+    drawing(top + fronts.length * (high + 1.5) + 2, [...links, ...parts], 'lanes above the banks of their words') + '<div id="whatif"></div>';
   drawWhatIf($('#whatif'), e, s);
 }
 
@@ -591,7 +631,7 @@ function drawWhatIf(box, e, s) {
   if (declared > words && (pitch & pitch - 1) === 0) rows.push(['XOR swizzle', sum(swizzle), false]);
   const most = Math.max(...rows.map(row => row[1]));
   box.innerHTML = `<h3>If rows of ${escape(a.name)} had another length</h3>` +
-    (declared ? '' : `<p>Its declaration does not tell how long a row is: <input type="number" min="1" max="4096" placeholder="words" value="${pitch ?? ''}"> words</p>`) +
+    (declared ? '' : `<p>Its declaration does not tell how long a row is: <input type="number" min="1" max="4096" placeholder="words" aria-label="words in a row" value="${pitch ?? ''}"> words</p>`) +
     (pitch ? `<p>wavefronts of ${escape(lineText(s.line))} in this block${events.length === MOST ? ', first 1,024 requests' : ''}; ideal ${number(ideal)}</p>` : '') +
     rows.map(([name, value, now]) => bar(name + (now ? ', as it is' : ''), value, most, (now ? ' now' : '') + (value > ideal ? ' bad' : ''))).join('');
   const input = $('input', box);

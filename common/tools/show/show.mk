@@ -5,10 +5,12 @@ TAKES_STEP += show
 TAKES_KERNEL += show $(STEP_NUMBERS:%=show-%)
 OPTIONS ?=
 BLOCK ?=
+AT ?=
 MINE ?=
+$(call as_data,show $(STEP_NUMBERS:%=show-%),AT)
 SHOW := $(PYTHON) common/tools/show/show.py
 show_step = $(SHOW) step $(1) $(KERNEL:%=--kernel %) $(if $(OPTIONS),--options '$(OPTIONS)') $(BLOCK:%=--block %) \
-    $(if $(filter-out 0,$(MINE)),--mine)
+    $(if $(AT),--at "$$ARG_AT") $(if $(filter-out 0,$(MINE)),--mine)
 
 .PHONY: show
 show: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) ## learn: Make a page that shows what a kernel does: make show STEP=02 KERNEL=name

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Makes one page that shows what a kernel did: its source, matrices, requests, banks and time, linked with each other.
 
-    make show-02 KERNEL=name [OPTIONS="--m 64"] [BLOCK=1] [MINE=1]
+    make show-02 KERNEL=name [OPTIONS="--m 64"] [BLOCK=1] [AT='text of a line'] [MINE=1]
+    make show-06 KERNEL="name other"                       two kernels on one time axis
     make show-broken KERNEL=3
     common/tools/show/show.py program COMMAND ...          a program that simtcc --check built
 
-A page is one file in build/show/ and needs no network. All it shows comes from a trace of the checked build
+A page is one file in build/show/ and needs no network; what it saves, any other page opens. All it shows comes from a trace of the checked build
 (common/simt/README.md describes it) and from the run's own report.
 """
 import argparse
 import base64
+import bisect
+import collections
 import dataclasses
 import html
 import json
@@ -19,13 +22,16 @@ import re
 import shlex
 import subprocess
 import sys
+import urllib.parse
 import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE.parent))
 import facts  # noqa: E402  (its path is set above)
+import outfile  # noqa: E402
 import traces  # noqa: E402
+from source import lesson_of  # noqa: E402
 OUT = ROOT / "build/show"
 
 SIZEOF = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "__half": 2, "float2": 8, "float4": 16, "uint32_t": 4, "uint64_t": 8,
@@ -76,6 +82,98 @@ def declare(array, text, kernel):
         size *= extent or 0
     if size == array.bytes:
         array.shape, array.element_bytes = shape, SIZEOF[found[1]]
+
+
+PART = 16  # bytes: the smallest part of an array that has a name of its own
+
+
+def named_in(line, pointers):
+    """Returns the name of the array that a statement stores to, if its source says one: of `tile[i] = x` the first."""
+    names = re.findall(r"\b(\w+)(?=\[)", line)
+    return next((name for name in names if name in pointers), None)
+
+
+def name_parts(launch, texts):
+    """
+    Divides dynamic shared memory into the arrays that the source makes of it. A part that is filled from an array in global memory
+    has that array's name, or that of the pointer that the source has for it, K_tile; others have the name of what is stored to,
+    or are barriers.
+    """
+    whole = next((array for (space, name), array in launch.arrays.items() if (space, name) == ("shared", "dynamic")), None)
+    if whole is None or not launch.blocks:
+        return
+    code = "\n".join(texts.values())
+    pointers = set(re.findall(r"\*(?:const )?(\w+) = ", code))
+    rows = {f"{file}:{number}": line for file, text in texts.items() for number, line in enumerate(text.split("\n"), 1)}
+    labels, last = {}, {}
+
+    def called(source):
+        return next((name for name in (f"{source}_tile", f"{source.lower()}_tile", f"{source}s") if name in pointers), f"{source} tile")
+
+    def give(runs, label, length):
+        for name, byte in traces.places(runs):
+            if name == "dynamic":
+                for part in range(byte // PART, (byte + max(length, 1) - 1) // PART + 1):
+                    labels.setdefault(part, label)
+
+    for event in sorted(launch.blocks[0].events, key=lambda event: event["t"]):
+        kind, line = event["event"], event.get("line", "")
+        if kind == "tma_load":
+            give(event["shared"], called(event["at"][0][0]), event["bytes"])
+        elif kind == "load" and event["space"] == "global":
+            last[event["warp"], line.rpartition(":")[0]] = event["at"][0][0]
+        elif kind == "store" and event["space"] == "shared":
+            filled_from = last.get((event["warp"], line.rpartition(":")[0]))
+            name = named_in(rows.get(line, ""), pointers)
+            give(event["at"], name if name and name.endswith("_tile") else called(filled_from) if filled_from else name or "results", event["bytes"])
+        elif kind.startswith("mbarrier"):
+            give(event.get("at", ()), "mbarriers", 8)
+    if not labels:
+        return
+    begins, arrays = [], []
+    for part in range(-(-whole.bytes // PART)):
+        label = labels.get(part, arrays[-1].name if arrays else "dynamic")
+        if not arrays or arrays[-1].name != label:
+            begins.append(part * PART)
+            arrays.append(dataclasses.replace(whole, name=label, begin=(whole.begin + part * PART) % 128, bytes=0))
+        arrays[-1].bytes += min(PART, whole.bytes - part * PART)
+    if len(arrays) > 12:
+        return  # it is used anew for other things; pieces would not help
+    many, seen = collections.Counter(array.name for array in arrays), collections.Counter()
+    for array in arrays:
+        source, label = launch.arrays.get(("global", re.split("[_ ]", array.name)[0])), array.name
+        array.element_bytes = source.element_bytes if source else 0
+        array.name += f" {seen[label]}" if many[label] > 1 else ""
+        seen[label] += 1
+    del launch.arrays["shared", "dynamic"]
+    for array in arrays:
+        launch.arrays["shared", array.name] = array
+
+    def divided(runs):
+        for name, byte, step, count in runs:
+            if name != "dynamic":
+                yield [name, byte, step, count]
+                continue
+            for i in range(count):
+                at = byte + i * step
+                own = bisect.bisect_right(begins, at) - 1
+                yield [arrays[own].name, at - begins[own], 0, 1]
+
+    def joined(runs):
+        found = []
+        for name, byte, _, _ in divided(runs):
+            run = found[-1] if found else None
+            if run and run[0] == name and (run[3] == 1 or byte == run[1] + run[2] * run[3]):
+                run[2] = byte - run[1] if run[3] == 1 else run[2]
+                run[3] += 1
+            else:
+                found.append([name, byte, 0, 1])
+        return found
+
+    for event in launch.blocks[0].events:
+        for key in ("at", "shared"):
+            if any(run[0] == "dynamic" for run in event.get(key, ())):
+                event[key] = joined(event[key])
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -225,31 +323,59 @@ def sources(lines, folders):
     return found
 
 
-def page(title, about, launches, folders):
-    """Returns the whole page as text."""
+def pack_all(title, about, launches, folders):
+    """Packs what a page shows, as text that a script can hold: what "save" writes, in base64."""
     lines = Interned()
     for launch in launches:
-        texts = sources([launch.line, *(event.get("line", "") for block in launch.blocks for event in block.events[:200])], folders)
+        texts = sources([launch.line, *(event.get("line", "") for block in launch.blocks for event in block.events)], folders)
         for array in launch.arrays.values():
             for text in texts.values():
                 if array.space == "shared" and not array.shape:
                     declare(array, text, launch.kernel)
+        name_parts(launch, texts)
     packed = [pack(launch, lines) for launch in launches]
     for launch in launches:
         lines.number(launch.line)
-    data = {"title": title, **about, "launches": packed, "lines": lines.values, "sources": sources(lines.values, folders)}
-    payload = base64.b64encode(zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 9)).decode()
-    scripts = [HERE / "page.js", *sorted(HERE.glob("page_*.js"))]
-    parts = {"TITLE": html.escape(title), "CSS": (HERE / "page.css").read_text(), "DATA": payload,
-             "JS": "".join(script.read_text() for script in scripts)}
+    data = {"title": title, **about, "launches": packed, "lines": lines.values,
+            "sources": sources([*lines.values, about.get("home", "") + ":"], folders)}
+    return base64.b64encode(zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 9)).decode()
+
+
+def data_script(payload):
+    return f'(globalThis.DATA ??= []).push("{payload}");\n'
+
+
+def scripts():
+    return "".join(script.read_text() for script in [HERE / "page.js", *sorted(HERE.glob("page_*.js"))])
+
+
+def filled(**parts):
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], (HERE / "page.html").read_text())
 
 
-def write(name, text):
+def page(title, payloads):
+    """Returns a whole page, in one file."""
+    return filled(TITLE=html.escape(title), BOOK="", CSS=f"<style>\n{(HERE / 'page.css').read_text()}</style>",
+                  JS=f"<script>\n{''.join(map(data_script, payloads))}{scripts()}</script>")
+
+
+def shared_parts():
+    """Returns the files {name: text} that many pages of one folder share."""
+    return {"page.css": (HERE / "page.css").read_text(), "page.js": scripts()}
+
+
+def page_of_parts(title, data):
+    """Returns a page of such a folder; `data` is the script with what it shows."""
+    return filled(TITLE=html.escape(title), CSS='<link rel="stylesheet" href="page.css">', BOOK="../",
+                  JS=f'<script src="{data}"></script><script src="page.js"></script>')
+
+
+def write(name, text, at=""):
+    """Writes a page, and says where; `at` is text of the source line at which it is to be opened."""
     OUT.mkdir(parents=True, exist_ok=True)
     path = OUT / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.html"
-    path.write_text(text, encoding="utf-8")
-    print(os.path.relpath(path, os.getcwd()))
+    outfile.write(path, text)
+    print(os.path.relpath(path, os.getcwd()) + (f"#at={urllib.parse.quote(at)}" if at else ""))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -289,8 +415,8 @@ def block_of(report, command, environment):
     return 0
 
 
-def step_page(program, step, kernel, options, block=None, name=None, title=None, note="", **environment):
-    """Makes a page of one kernel of a step's program."""
+def of_program(program, step, kernel, options, block=None, title=None, note="", **environment):
+    """Returns (title, what its page shows) of one kernel of a step's program."""
     arguments = ["--kernel", kernel, "--json", *options]
     done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, cwd=ROOT,
                           env={**os.environ, "SIMT_WORKERS": "1", **environment})
@@ -306,36 +432,54 @@ def step_page(program, step, kernel, options, block=None, name=None, title=None,
     launches, _ = traced([program, *arguments], block, **environment)
     if row.get("where"):  # this runs twice, to see whether the values depend on the order
         launches = launches[:(len(launches) + 1) // 2]
-    sizes = "  ".join(f"{key} {value}" for key, value in report["sizes"].items())
-    about = {"step": step, "kernel": kernel, "sizes": sizes, "run": row, "note": note,
+    sizes = "  ".join(f"{key} {value}" for key, value in report["sizes"].items() if value)
+    about = {"step": step, "kernel": kernel, "sizes": sizes, "run": row, "note": note, **places_of(kernel),
              "command": f"make run-{step[:2]} KERNEL={kernel}" if not options else f"build/check/{step} --kernel {kernel} {shlex.join(options)}"}
-    folders = [ROOT, pathlib.Path(program).parent]
-    write(name or f"{step[:2]}_{kernel}", page(title or f"{step[:2]} · {kernel}", about, launches, folders))
+    title = title or f"{step[:2]} · {kernel}"
+    return title, pack_all(title, about, launches, [ROOT, pathlib.Path(program).parent])
+
+
+def places_of(kernel):
+    """Returns where a kernel's page leads: to its source, its page in the book, and the page of the rung that it follows."""
+    row, lesson = facts.kernels()[kernel], lesson_of(facts.source(kernel)).parent.relative_to(ROOT)
+    after = row["after"] and f"{facts.kernels()[row['after']]['step'][:2]}_{row['after']}"
+    return {"home": f"{row['step']}/{row['file']}", "lesson": f"{lesson.as_posix()}/{kernel}.html", "before": after}
+
+
+def of_kernel(step, kernel, options="", block=None):
+    """Returns (title, what its page shows) of one of the project's kernels, at the sizes of its row or at these."""
+    row = facts.kernels()[kernel]
+    return of_program(str(ROOT / "build/check" / step), step, kernel, shlex.split(options or row["shown_sizes"]), block)
 
 
 def show_step(arguments):
-    program = str(ROOT / "build/check" / arguments.step)
-    number = arguments.step[:2]
-    for kernel in arguments.kernel or [name for name, row in facts.kernels().items() if row["step"] == arguments.step]:
-        options = shlex.split(arguments.options or facts.kernels().get(kernel, {}).get("shown_sizes", ""))
-        if arguments.mine:
-            sys.path.insert(0, str(ROOT / "common/tools/learn"))
-            import learn
-            rung = next((rung for rung in learn.rungs_of(arguments.step) if rung.kernel == kernel), None)
-            if rung is None or not rung.file.exists():
-                raise Unable(f"you have no {kernel} yet: make learn STEP={number} begins it")
-            learn.make_ours(arguments.step)
-            built, complaint = rung.build()
-            if built is None:
-                raise Unable("\n".join(complaint))
-            runs = learn.judge_cases(built, kernel, "quick")
-            failing = next(((sizes, order) for sizes, order, row in runs if row["check"] != "pass"), None)
-            if failing and not arguments.options:
-                options = failing[0].split()
-            step_page(str(built), arguments.step, kernel, options, arguments.block, f"{number}_{kernel}_mine", f"{number} · {kernel} (yours)",
+    """Makes a page for each kernel, or one for the two that are named together."""
+    kernels = arguments.kernel or [name for name, row in facts.kernels().items() if row["step"] == arguments.step]
+    shown = [(of_mine if arguments.mine else of_kernel)(arguments.step, kernel, arguments.options, arguments.block) for kernel in kernels]
+    names = [f"{arguments.step[:2]}_{kernel}{'_mine' if arguments.mine else ''}" for kernel in kernels]
+    if arguments.kernel and len(shown) == 2:
+        write("_and_".join([names[0], names[1][3:]]), page(" | ".join(title for title, _ in shown), [data for _, data in shown]), arguments.at)
+    else:
+        for name, (title, data) in zip(names, shown):
+            write(name, page(title, [data]), arguments.at)
+
+
+def of_mine(step, kernel, options="", block=None):
+    """Returns (title, what its page shows) of the learner's own kernel: of the first case that it fails, if it fails one."""
+    sys.path.insert(0, str(ROOT / "common/tools/learn"))
+    import learn
+    rung = next((rung for rung in learn.rungs_of(step) if rung.kernel == kernel), None)
+    if rung is None or not rung.file.exists():
+        raise Unable(f"you have no {kernel} yet: make learn STEP={step[:2]} begins it")
+    learn.make_ours(step)
+    built, complaint = rung.build()
+    if built is None:
+        raise Unable("\n".join(complaint))
+    runs = learn.judge_cases(built, kernel, "quick")
+    failing = next(((sizes, order) for sizes, order, row in runs if row["check"] != "pass"), None)
+    sizes = options or (failing[0] if failing else facts.kernels()[kernel]["shown_sizes"])
+    return of_program(str(built), step, kernel, shlex.split(sizes), block, f"{step[:2]} · {kernel} (yours)",
                       SIMT_ORDER=failing[1] if failing else learn.ORDERS[0])
-        else:
-            step_page(program, arguments.step, kernel, options, arguments.block)
 
 
 def show_broken(arguments):
@@ -347,8 +491,9 @@ def show_broken(arguments):
     program, kernel = broken.build(fault, "check"), fault.kernel
     runs = [(sizes, order) for sizes in fault.runs for order in broken.ORDERS]
     sizes, order = next((run for run in runs if broken.run(program, kernel, *run)[0]), runs[0])
-    step_page(str(program), fault.step, kernel, sizes.split(), arguments.block, f"broken_{arguments.fault}",
-              f"{kernel}, broken", fault.symptom if fault.learners else fault.wrong, SIMT_ORDER=order)
+    title, data = of_program(str(program), fault.step, kernel, sizes.split(), arguments.block, f"{kernel}, broken",
+                             fault.symptom if fault.learners else fault.wrong, SIMT_ORDER=order)
+    write(f"broken_{arguments.fault}", page(title, [data]))
 
 
 def show_program(arguments):
@@ -357,16 +502,17 @@ def show_program(arguments):
     run = {"check": "FAIL" if failed else "", "reason": done.stderr.strip()[-2000:] if failed else ""}
     name = pathlib.Path(arguments.command[0]).name
     about = {"step": "", "kernel": name, "sizes": "", "run": run, "note": "", "command": shlex.join(arguments.command)}
-    write(name, page(name, about, launches, [pathlib.Path.cwd(), ROOT]))
+    write(name, page(name, [pack_all(name, about, launches, [pathlib.Path.cwd(), ROOT])]))
 
 
-def main():
+def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     step = commands.add_parser("step", help="kernels of a step, all of them when none is named")
     step.add_argument("step")
     step.add_argument("--kernel", action="append", type=facts.called)
     step.add_argument("--options", default="", help="of the step's program, in one argument")
+    step.add_argument("--at", default="", help="open at the source line that holds this text")
     step.add_argument("--mine", action="store_true", help="the learner's kernels, in work/")
     step.set_defaults(show=show_step)
     fault = commands.add_parser("broken", help="a broken kernel, by number or name")
@@ -377,12 +523,14 @@ def main():
     program.set_defaults(show=show_program)
     for command in (step, fault, program):
         command.add_argument("--block", type=int, help="which block (0; of a failure, the one that it names)")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
     try:
         arguments.show(arguments)
     except Unable as error:
-        sys.exit(f"show: {error}")
+        print(f"show: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    outfile.told(main)

@@ -6,17 +6,17 @@ PROGRAMS := $(patsubst tests/simt/programs/%.cu,%,$(wildcard tests/simt/programs
 build/cpu/tests/programs/%: tests/simt/programs/%.cu build/simt/libsimt.a $(SIMTCC)
 	@mkdir -p $(@D)
 	$(say) SIMT $@
-	$(quiet)$(SIMTCC) $< -o $@
+	$(quiet)$(call whole,$(SIMTCC) $<)
 
 build/check/tests/programs/%: tests/simt/programs/%.cu build/simt/libsimt.a $(SIMTCC)
 	@mkdir -p $(@D)
 	$(say) SIMT $@
-	$(quiet)$(SIMTCC) --check $< -o $@
+	$(quiet)$(call whole,$(SIMTCC) --check $<)
 
 build/gpu/tests/programs/%: tests/simt/programs/%.cu
 	@mkdir -p $(@D)
 	$(say) NVCC $@
-	$(quiet)$(NVCC) -std=c++17 -O2 --extended-lambda $(call gencode,$(firstword $(ARCH))) $< -o $@
+	$(quiet)$(call whole,$(NVCC) -std=c++17 -O2 --extended-lambda $(call gencode,$(firstword $(ARCH))) $<)
 
 build/cpu/tests/test_simt: | $(PROGRAMS:%=build/cpu/tests/programs/%)
 build/check/tests/test_simt: | $(PROGRAMS:%=build/check/tests/programs/%)

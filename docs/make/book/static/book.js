@@ -1,0 +1,17 @@
+'use strict';
+// A link to a moment opens it in the run on the same page, if that is the run of the same kernel. A run has the theme of the book.
+
+document.addEventListener('DOMContentLoaded', () => {
+  const theme = () => {
+    const { theme: chosen } = document.body.dataset;
+    return chosen === 'dark' || chosen === 'light' ? chosen : matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
+  };
+  for (const run of document.querySelectorAll('iframe.run')) run.src += `#theme=${theme()}`;
+  document.addEventListener('click', event => {
+    const link = event.target.closest('a.moment'), run = link && document.getElementById(`run-${link.dataset.run}`);
+    if (!run || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    run.src = `${link.href}&theme=${theme()}`;
+    run.scrollIntoView({ block: 'center' });
+  });
+});
