@@ -246,8 +246,7 @@ struct Translator {
     }
 
     /* Returns whether a token is one of these. */
-    template <class... Spelling>
-    bool is(size_t i, Spelling... spelling) const
+    template <class... Spelling> bool is(size_t i, Spelling... spelling) const
     {
         return i < t.size() && t[i].kind != literal && ((t[i].spelling == spelling) || ...);
     }
@@ -327,8 +326,7 @@ struct Translator {
     }
 
     /* Returns whether one of the words stands before the token in its statement. */
-    template <class... Word>
-    bool statement_has(size_t i, Word... words) const
+    template <class... Word> bool statement_has(size_t i, Word... words) const
     {
         while (--i > 0 && !is(i, ";", "{", "}"))
             if (is(i, words...))

@@ -148,8 +148,7 @@ static bool precedes(const Stamp &earlier, const Access &access)
 
 /* Keeps a read as one of the two that stand for all since the last write, but replaces reads that
  * are over, because they came before it. Returns whether neither of the two is over. */
-template <class Over>
-static inline bool keep(Cell &cell, const Stamp &stamp, const Over &is_over)
+template <class Over> static inline bool keep(Cell &cell, const Stamp &stamp, const Over &is_over)
 {
     Stamp &a = cell.other[0], &b = cell.other[1];
     if (is_over(a)) {
@@ -415,8 +414,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
  * of others only through the barriers of its block and its warp. Otherwise does nothing and returns
  * false.
  */
-template <bool global>
-__attribute__((always_inline)) static inline bool
+template <bool global> __attribute__((always_inline)) static inline bool
 usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const ThreadState *thread)
 {
     const BlockState *block = thread->block;
@@ -605,9 +603,8 @@ __attribute__((noinline)) static void known_but_unusual(ThreadState *thread,
         count_known_access(thread, instruction, address, kind);
 }
 
-template <bool global, unsigned bytes, AccessKind kind>
-static inline bool usual_words(ThreadState *thread, const Instruction &instruction,
-                               uintptr_t address)
+template <bool global, unsigned bytes, AccessKind kind> static inline bool
+usual_words(ThreadState *thread, const Instruction &instruction, uintptr_t address)
 {
     const Reach &reach = *instruction.reach;
     if (bytes < 4 || thread->block->partial || *instruction.quiet == never_quiet ||

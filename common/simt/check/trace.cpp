@@ -68,8 +68,7 @@ static std::string quoted(const std::string &text)
     return result + '"';
 }
 
-template <class Number>
-static std::string list(const Number *values, size_t count)
+template <class Number> static std::string list(const Number *values, size_t count)
 {
     std::string result = "[";
     for (size_t i = 0; i < count; i++)

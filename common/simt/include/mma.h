@@ -34,8 +34,7 @@ struct col_major;
 
 enum layout_t { mem_row_major, mem_col_major };
 
-template <class Use, int Rows, int Cols, int Depth, class T, class Layout = void>
-struct fragment {
+template <class Use, int Rows, int Cols, int Depth, class T, class Layout = void> struct fragment {
     static_assert(Rows == 16 && Cols == 16 && Depth == 16 &&
                       (std::is_same_v<Use, accumulator>
                            ? std::is_same_v<T, float>
@@ -46,8 +45,7 @@ struct fragment {
     T x[num_elements];
 };
 
-template <class Fragment, class T>
-__forceinline__ void fill_fragment(Fragment &fragment, T value)
+template <class Fragment, class T> __forceinline__ void fill_fragment(Fragment &fragment, T value)
 {
     for (int i = 0; i < fragment.num_elements; i++)
         fragment.x[i] = value;

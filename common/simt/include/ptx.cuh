@@ -26,8 +26,7 @@ namespace ptx
 {
 
 /* Products take two element types. */
-template <typename T>
-constexpr bool is_bfloat16 = std::is_same_v<T, __nv_bfloat16>;
+template <typename T> constexpr bool is_bfloat16 = std::is_same_v<T, __nv_bfloat16>;
 
 /* ---- addresses ---- */
 
@@ -153,17 +152,15 @@ __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int byte_offse
     return descriptor + (byte_offset >> 4);
 }
 
-template <int N, typename T = __half>
-__forceinline__ void wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate,
-                                  SIMT_CALL_SITE)
+template <int N, typename T = __half> __forceinline__ void
+wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate, SIMT_CALL_SITE)
 {
     static_assert(N % 8 == 0 && N >= 8 && N <= 256, "a multiple of 8 up to 256");
     wgmma(d, N, nullptr, a, b, false, accumulate, is_bfloat16<T>, site);
 }
 
-template <int N, typename T = __half>
-__forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uint64_t b,
-                                     int accumulate, SIMT_CALL_SITE)
+template <int N, typename T = __half> __forceinline__ void
+wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uint64_t b, int accumulate, SIMT_CALL_SITE)
 {
     static_assert(N % 8 == 0 && N >= 8 && N <= 256, "a multiple of 8 up to 256");
     wgmma(d, N, a, 0, b, true, accumulate, is_bfloat16<T>, site);
@@ -173,8 +170,7 @@ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uin
 
 void move_registers(unsigned per_thread, bool increase, simt::Site site);
 
-template <int REGISTERS, bool INCREASE>
-__forceinline__ void move_registers(simt::Site site)
+template <int REGISTERS, bool INCREASE> __forceinline__ void move_registers(simt::Site site)
 {
     static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "a multiple of 8");
     move_registers(REGISTERS, INCREASE, site);

@@ -59,8 +59,7 @@ struct InGroup {
     unsigned long long group;
 };
 
-template <class Work>
-struct Groups {
+template <class Work> struct Groups {
     std::vector<Work> work;    /* under way, oldest first */
     unsigned long long closed; /* how many are closed; the open one has this number */
 

@@ -103,8 +103,7 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
 
 /* Touches the calling lane's share of the warp's share of the operands, so that together the
  * warpgroup touches each row once. */
-template <class Touch>
-static void for_own_core_rows(const Product &product, Touch touch)
+template <class Touch> static void for_own_core_rows(const Product &product, Touch touch)
 {
     unsigned thread = current_thread->linear % warpgroup_threads;
     if (!product.registers) {

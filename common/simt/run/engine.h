@@ -58,13 +58,11 @@ class Recent;
 enum class Wait : unsigned char { usual_barrier, barrier, warp, condition, named_barrier, cluster };
 
 /* This is a function that its caller keeps. */
-template <class Result>
-struct Borrowed {
+template <class Result> struct Borrowed {
     Result (*call)(const void *);
     const void *function;
 
-    template <class Function>
-    Borrowed(const Function &f)
+    template <class Function> Borrowed(const Function &f)
         : call([](const void *kept) -> Result { return (*static_cast<const Function *>(kept))(); }),
           function(&f)
     {

@@ -34,8 +34,7 @@ static void notice(const void *address, size_t bytes, AccessKind kind, const voi
 }
 
 /* Stores update(old) in place of the old value, and returns the old value. */
-template <class Word, class Update>
-static Word replace(Word *cell, Update update)
+template <class Word, class Update> static Word replace(Word *cell, Update update)
 {
     Word seen = __atomic_load_n(cell, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(cell, &seen, update(seen), false, __ATOMIC_RELAXED,

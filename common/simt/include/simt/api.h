@@ -14,8 +14,7 @@ template <class... T> const void *untyped(void (*kernel)(T...)) { return reinter
 
 /* Returns the variable's address. It is null, which every call refuses, where the variable has too
  * few bytes. */
-template <class T>
-const void *variable(const T &symbol, size_t bytes = 0, size_t offset = 0)
+template <class T> const void *variable(const T &symbol, size_t bytes = 0, size_t offset = 0)
 {
     return offset > sizeof symbol || bytes > sizeof symbol - offset ? nullptr : &symbol;
 }

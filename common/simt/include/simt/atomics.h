@@ -33,19 +33,13 @@ inline T atomic(const volatile T *address, int operation, T value, T expected = 
 }
 
 /* T has its own minimum and maximum, because the word's are unsigned. */
-template <class T>
-constexpr int atomic_minimum = std::is_signed_v<T> ? simt_min_signed : simt_min;
-template <class T>
-constexpr int atomic_maximum = std::is_signed_v<T> ? simt_max_signed : simt_max;
-template <class T>
-constexpr int atomic_addition = std::is_floating_point_v<T> ? simt_add_float : simt_add;
+template <class T> constexpr int atomic_minimum = std::is_signed_v<T> ? simt_min_signed : simt_min;
+template <class T> constexpr int atomic_maximum = std::is_signed_v<T> ? simt_max_signed : simt_max;
+template <class T> constexpr int atomic_addition =
+    std::is_floating_point_v<T> ? simt_add_float : simt_add;
 
 /* Returns 0 - value in T's own width, without a warning for unsigned T. */
-template <class T>
-constexpr T negated(T value)
-{
-    return static_cast<T>(T(0) - value);
-}
+template <class T> constexpr T negated(T value) { return static_cast<T>(T(0) - value); }
 
 } /* namespace simt */
 

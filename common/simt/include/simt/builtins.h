@@ -21,11 +21,9 @@ namespace simt
 {
 
 /* simtcc turns extern __shared__ T name[]; into this: see translate.cpp. */
-template <class T>
-using pointer_to = T *;
+template <class T> using pointer_to = T *;
 
-template <class T, size_t Alignment = 16>
-inline T *dynamic_shared()
+template <class T, size_t Alignment = 16> inline T *dynamic_shared()
 {
     return reinterpret_cast<T *>(Alignment > 16 ? simt_aligned_dynamic_shared()
                                                 : simt_dynamic_shared);

@@ -63,8 +63,7 @@ inline float rounded_to_odd(double value)
 
 /* Returns the neighbour of the nearest value in the given direction: -1 down, +1 up, 0 towards
  * zero. */
-template <class Format>
-inline uint16_t directed(float value, int direction)
+template <class Format> inline uint16_t directed(float value, int direction)
 {
     uint16_t bits = Format::from_float(value);
     float nearest = Format::to_float(bits);
