@@ -114,8 +114,7 @@ struct Lexer {
     void skip_line() { at = std::min(s.find('\n', at), s.size()); }
 
     /* Returns the flags of the line marker at `marker`, # 12 "file.h" FLAGS: 1 where a file
-     * begins, 2 where one goes on, and 3 if it is the system's. Returns "" where it is another
-     * directive. */
+     * begins, 2 where one goes on, 3 if it is the system's; "" at another directive. */
     string flags_at(size_t marker) const
     {
         const size_t quote = s.rfind('"', std::min(s.find('\n', marker), s.size()));
@@ -558,8 +557,7 @@ struct Translator {
         return out + "\"";
     }
 
-    /* Returns what makes a token appear at its place in the author's file, whatever comes before
-     * it. */
+    /* Returns what makes a token appear at its place in the author's file. */
     string restart(size_t i) const
     {
         const size_t marker = t[i].marker, first = text.find('\n', marker) + 1;
@@ -654,8 +652,8 @@ struct Translator {
         const string dimensions = spelled(bracket + 2, end); /* of name[][N]: the N */
         erase(begin, end);
         if (device_depth < 0)
-            /* Outside functions this is not a pointer, which would be set once, not once per
-             * worker. */
+            /* Outside functions this is no pointer, which would be set once, not once per worker.
+             */
             replace(begin, "extern __thread " + type + " " + name + "[]" + dimensions +
                                " __asm__(\"simt_dynamic_shared\")");
         else

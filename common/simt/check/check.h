@@ -1,8 +1,6 @@
-/*
- * This is the checked build's own data, and what the files of this room do for each other. Two more
+/* This is the checked build's own data, and what the files of this room do for each other. Two more
  * files are called from outside: hooks.cpp by the runtime (host/checker.h), instrumentation.cpp by
- * the compiled kernel before each access.
- */
+ * the compiled kernel before each access. */
 #pragma once
 
 #include <algorithm>
@@ -37,8 +35,7 @@ inline bool is_pending(unsigned kind)
     return kind == proxy_write_pending || kind == copy_pending;
 }
 
-/* A pending write becomes one of these when it has happened. No other access may meet a pending
- * write. */
+/* A pending write becomes one of these when it has happened. Nothing else may meet it before. */
 inline bool ends_pending(unsigned kind) { return kind == proxy_write || kind == copy_write; }
 
 /* Returns the kind that conflicts with the same accesses. */
@@ -47,11 +44,9 @@ inline bool reads(unsigned kind) { return !writes(kind) || kind == atomic_update
 
 /* ---- shadow memory ---- */
 
-/*
- * A stamp says who made an access, and when. `block` numbers the blocks of all launches since the
+/* A stamp says who made an access, and when. `block` numbers the blocks of all launches since the
  * program began, so a stamp from an earlier launch is recognised by its number and shadow memory
- * never has to be cleared. `time` counts the block's synchronisations: see order.cpp.
- */
+ * never has to be cleared. `time` counts the block's synchronisations: see order.cpp. */
 constexpr unsigned thread_bits = 10, kind_bits = 4, narrow_bits = 1;
 constexpr unsigned place_bits = 32 - thread_bits - kind_bits - narrow_bits;
 
@@ -66,11 +61,9 @@ struct Stamp {
     uint32_t place() const { return who >> (32 - place_bits); }
 };
 
-/*
- * The shadow of one word, half word or byte. `write` is the last write. `other` are two accesses
+/* The shadow of one word, half word or byte. `write` is the last write. `other` are two accesses
  * since, chosen as far apart as possible (other blocks, other warps), so that a write without order
- * conflicts with one of them.
- */
+ * conflicts with one of them. */
 struct Cell {
     /* bit 0: locked; the rest: the launch in which the cell was split into smaller ones */
     uint32_t head;
@@ -78,21 +71,17 @@ struct Cell {
     Stamp other[2];
 };
 
-/*
- * A shadow covers a range of memory with a cell for every 4 bytes. A cell in which a thread touched
+/* A shadow covers a range of memory with a cell for every 4 bytes. A cell in which a thread touched
  * less than 4 bytes is split into two of 2 bytes, and those into two of 1 byte. The planes are
- * reserved addresses; pages come with first use.
- */
+ * reserved addresses; pages come with first use. */
 struct Shadow {
     uintptr_t base = 0; /* multiple of 4 */
     size_t bytes = 0;
     Cell *plane[3] = {nullptr, nullptr, nullptr};
-    /*
-     * This says for each word of 4 bytes when another plain read has nothing to add to its cell: in
+    /* This says for each word of 4 bytes when another plain read has nothing to add to its cell: in
      * the launch with this number (LaunchState::quiet), or in shared memory at this moment of the
      * block or of the warp (WarpState::quiet). Most reads look no further. Numbers go from 1 to
-     * last_quiet and begin again, with all words forgotten.
-     */
+     * last_quiet and begin again, with all words forgotten. */
     uint8_t *quiet = nullptr;
 };
 
@@ -127,8 +116,7 @@ inline Reach reach_of(uintptr_t begin, uintptr_t end, Shadow &shadow)
     return {begin, end, &shadow, reinterpret_cast<uintptr_t>(shadow.quiet) - shadow.base / 4};
 }
 
-/* A region is memory that kernels may touch: one allocation, empty when freed, or the program's
- * variables. */
+/* Kernels may touch a region: one allocation, empty when freed, or the program's variables. */
 struct Region {
     uintptr_t begin, end;
     Reach open;                   /* a wide part without a fence: what lies between two fences */
@@ -140,8 +128,7 @@ struct Region {
 
 Region *find_region(uintptr_t address); /* the one that owns the address's page, or null */
 Region *add_region(const void *begin, size_t bytes, const Allocation *allocation);
-/* Forgets the shadows of global memory: the blocks' numbers start again from 1, or only those of
- * Shadow::quiet do. */
+/* Forgets the shadows of global memory: blocks' numbers, or only Shadow::quiet's, begin again. */
 void forget_shadows(bool whole);
 void add_fence(const void *begin, size_t bytes);
 void add_written(const void *begin, size_t bytes);
@@ -156,8 +143,7 @@ struct Moved {
     size_t sectors, lines, wavefronts, ideal;
 };
 
-/* A place is an instruction of the program: a place in the code, by return address, and what it
- * does there. */
+/* A place is an instruction: a place in the code, by return address, and what it does there. */
 struct Place {
     const void *where;
     uint32_t number; /* the number of the place in the program: for reports */
@@ -167,8 +153,7 @@ struct Place {
     bool write;
 };
 
-/* A request is one execution of one instruction by a warp: who took part, and what each lane
- * touched. */
+/* A request is one execution of an instruction by a warp: who took part, and where it led. */
 struct Request {
     const Place &place;
     uint32_t lanes;
@@ -178,16 +163,14 @@ struct Request {
     Request(const Place &place, uint32_t lanes) : place(place), lanes(lanes) {}
 };
 
-/* A run is several executions of an instruction by one lane, at addresses one `step` apart, as in a
- * loop. */
+/* A run is several executions by one lane, at addresses one `step` apart, as in a loop. */
 struct Run {
     uintptr_t next; /* the address that would continue it; 1 where none can */
     uintptr_t step;
     size_t count;
 };
 
-/* This has the executions of an instruction since its warp last met. The k-th of all lanes make a
- * request. */
+/* It has all executions since its warp last met. The k-th of all lanes are a request. */
 struct alignas(64) Instruction {
     const void *where = nullptr; /* as in `place`; null before its first execution */
     uintptr_t begin;             /* the beginning of what it last touched, where ... */
@@ -267,11 +250,9 @@ struct Publication {
     Seen all_seen;              /* ... with what those before it on this object knew */
 };
 
-/*
- * Threads synchronise on this address. Objects between blocks keep every publication, so that a
+/* Threads synchronise on this address. Objects between blocks keep every publication, so that a
  * thread that looked early does not know what came later; they live as long as the launch. Objects
- * within a block keep one number per thread.
- */
+ * within a block keep one number per thread. */
 struct SyncObject {
     std::deque<Publication> publications;
     std::map<uint32_t, std::vector<size_t>> of_block; /* which of them are a block's */
@@ -282,8 +263,7 @@ struct SyncObject {
 
 /* A thread keeps this if it has looked at what others published. */
 struct Learnt {
-    /* what a fence of whatever scope, or a barrier, will make known: of its own block and of others
-     */
+    /* what a fence of any scope, or a barrier, makes known: of its own block and of others */
     std::vector<uint32_t> near;
     Seen near_seen;
     /* publications by which it was found to know something of a block: the last ones */
@@ -291,10 +271,8 @@ struct Learnt {
     unsigned next = 0;
 };
 
-/*
- * The barrier of a cluster makes this known to those who wait there: for each block, by rank, and
- * each of its threads, the accesses before a time.
- */
+/* The barrier of a cluster makes this known to those who wait there: for each block, by rank, and
+ * each of its threads, the accesses before a time. */
 struct ClusterKnowledge {
     std::vector<uint32_t> known[max_cluster_blocks];
     Seen seen;
@@ -314,27 +292,23 @@ struct WarpState {
     std::vector<std::unique_ptr<Instruction>> instructions; /* by Place::local */
     std::vector<uint32_t> touched; /* those with requests since the whole warp came together */
     Recent recent;
-    /* This is kept of earlier rounds, if anything has asked for it: how often each lane has loaded
-     * from shared memory. */
+    /* It says how often each lane loaded from shared memory before, if anything asked. */
     bool asked_for_loads = false;
     unsigned long long shared_loads[warp_size];
-    /* This is how often each of these lanes has loaded from global memory and not used shared
-     * memory since. */
+    /* They say how often each of these lanes loaded from global memory and not from shared. */
     uint32_t ahead = 0;
     size_t loads_ahead[warp_size];
 
     BlockState *block() const { return warp->block->checked; }
 };
 
-/* A look is an atomic or volatile operation, by which a block may learn what
- * others did. */
+/* By a look, an atomic or volatile operation, a block may learn what others did. */
 struct Look {
     const void *address; /* null for none */
     uint32_t place;
 };
 
-/* This is what a thread has done and learnt. Most accesses and barriers touch only its first cache
- * line. */
+/* It has what a thread did and learnt. Most accesses and barriers touch its first line only. */
 struct alignas(64) ThreadState {
     BlockState *block;
     WarpState *warp;
@@ -365,8 +339,7 @@ struct alignas(64) ThreadState {
     std::unique_ptr<Learnt> learnt = {};
 };
 
-/* A race is two accesses that nothing orders, and what the second block last looked at: see
- * other_look. */
+/* Nothing orders two accesses, and the second block last looked at this: see other_look. */
 struct Race {
     uintptr_t address;
     Stamp first, second;
@@ -388,19 +361,15 @@ struct Touch {
     const void *where;
 };
 
-/*
- * This is the first read of shared memory that no thread had written, until the next barrier. If
- * another thread writes it, then it is a race.
- */
+/* This is the first read of shared memory that no thread had written, until the next barrier. If
+ * another thread writes it, then it is a race. */
 struct Uninitialised {
     ThreadState *thread; /* null when there is none */
     Touch read;
 };
 
-/*
- * A guess is a plain read of a word that others change by atomic operations. When the same thread
- * goes on to a compare-and-swap there, that operation confirms the guess, and there is no race.
- */
+/* A guess is a plain read of a word that others change by atomic operations. When the same thread
+ * goes on to a compare-and-swap there, that operation confirms the guess, and there is no race. */
 struct Guess {
     Race race;            /* between the read and another access */
     bool noted_by_reader; /* not only by a writer that found the read */
@@ -466,8 +435,7 @@ struct LaunchState {
     std::vector<uint32_t> grid_time = {}; /* cooperative: when blocks last came to grid.sync() */
     std::mutex lock = {};                 /* guards everything below */
     std::map<const void *, SyncObject> objects = {}; /* in global memory */
-    /* These are not yet confirmed. The key is the reader's block, its thread, and the word's
-     * address. */
+    /* They are not yet confirmed. The key is the reader's block, its thread, and the word. */
     std::map<std::tuple<uint32_t, unsigned, uintptr_t>, Guess> guesses = {};
     std::atomic<bool> guessed{false}; /* there have been some */
     /* what SIMT_IGNORE asks for */
@@ -498,12 +466,10 @@ inline ThreadState *current_thread_state()
 
 /* ---- access.cpp: whose memory is an address, and may the kernel touch it there ---- */
 
-/* Handles one access of at most 16 bytes by kernel or host code. It does not return if the access
- * is not allowed. */
+/* Handles an access of at most 16 bytes, by a kernel or the host. Returns if it is allowed. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
 void look_at_next(ThreadState *thread); /* its next access needs a second look */
-/* Returns what the block last looked at by an atomic or volatile operation, other than the word
- * itself. */
+/* Returns what the block last looked at by an atomic or volatile operation, except the word. */
 Look other_look(const BlockState *block, uintptr_t address);
 /* Handles any number of bytes, with as many accesses as the hardware would need. */
 void on_range(const void *address, size_t bytes, unsigned kind, const void *where);
@@ -511,11 +477,9 @@ int cluster_rank_of(const BlockState *block, uint32_t number); /* -1: not of its
 /* The running thread stores in the shared memory of `home`, or uses an mbarrier there. */
 void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
                       const void *where);
-/* Settles visits before the last thread returns: no thread that could still come may have
- * visited. */
+/* It comes before the last thread returns: none that could still come may have visited. */
 void settle_visits(BlockState *block);
-/* Returns the same place in the calling worker's own shared memory, and which block of its cluster
- * owns it. */
+/* Returns the same place in the calling worker's shared memory, and which block owns it. */
 uintptr_t own_place(uintptr_t address, const BlockState **home);
 
 /* ---- count.cpp: requests, sectors, wavefronts ---- */
@@ -532,8 +496,7 @@ void count_requests(struct counters &counted, Space space, bool write, size_t la
 void add_counters(struct counters *sum, const struct counters &part);
 /* Adds a block that has ended to its launch, whose lock the caller holds. */
 void add_block(LaunchState *launch, const BlockState *block);
-/* Returns how often the thread has loaded from shared memory since this was first asked in its
- * warp. */
+/* Returns how often the thread has loaded from shared memory since its warp first asked. */
 unsigned long long shared_loads_of(const ThreadState *thread);
 
 /* ---- shadow.cpp: who touched each word last: races, reads of memory never written ---- */
@@ -542,8 +505,7 @@ unsigned long long shared_loads_of(const ThreadState *thread);
  * last met. It is counted, too. */
 template <unsigned bytes, AccessKind kind>
 void on_known_access(uintptr_t address, Instruction &instruction, ThreadState *thread);
-/* `home` is the block that owns the shared memory, or null. Returns false for threadIdx and its
- * like. */
+/* `home` is the block that owns shared memory, or null. Returns false for threadIdx and so on. */
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
                    unsigned bytes, unsigned kind, const Place &place);
 void settle_overwrites(BlockState *block);    /* before the running thread does anything else */
@@ -592,8 +554,7 @@ void leave_cluster_barrier(ThreadState *thread);
 uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
 std::string source_line(const void *where); /* "tiled.cu:33"; "" without debug information */
-/* A segment is a part of the program, or of a library that it is linked with. The program's come
- * first. */
+/* It is a part of the program, or of a library linked with it. The program's come first. */
 struct Segment {
     uintptr_t base; /* what the object's own addresses are relative to */
     uintptr_t begin, end;
@@ -631,8 +592,7 @@ void trace_request(const WarpState *warp, const Request &request, const Moved &m
 void trace_note(const ThreadState *thread, const char *what, const void *object,
                 unsigned long long value, unsigned long long size, const void *where);
 void trace_round(const WarpState *warp); /* see close_round */
-/* Traces a barrier of the block, of a cluster or of a grid. `id` is that of a named barrier,
- * otherwise -1. */
+/* It traces a barrier of the block, a cluster or the grid. `id` is a named one's, or -1. */
 void trace_barrier(const BlockState *block, const char *which, Site site, int id);
 void trace_meeting(const WarpState *warp, const Meeting &meeting, Site site);
 void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where);
@@ -661,8 +621,7 @@ std::string misplaced_copy_wait(const std::string &file, int read, const CopyRea
 
 /* ---- report.cpp: the sentences ---- */
 
-/* Returns the device pointers among the launch's arguments, in the order of the kernel's
- * parameters. */
+/* Returns the device pointers among the launch's arguments, in the parameters' order. */
 std::vector<Argument> pointer_arguments(const LaunchState *launch);
 
 /* These two return where SIMT_IGNORE says so. A race ends the block in which the second access was

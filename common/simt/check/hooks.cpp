@@ -176,8 +176,7 @@ struct Hooks final : Checker {
         BlockState *state = warp.block->checked;
         WarpState *warp_state = &state->warp[warp.number];
         settle_overwrites(state);
-        /* The mask decides, because which lanes have returned by now depends on the order in which
-         * they ran. */
+        /* The mask decides: which lanes have returned depends on the order in which they ran. */
         if ((meeting.mask & warp.present) == warp.present)
             close_round(warp_state);
         const Site site = warp.thread[__builtin_ctz(meeting.arrived)].site;
@@ -261,12 +260,10 @@ struct Hooks final : Checker {
             thread->block->counted.atomics++;
             noted(names[kind - atomic_read], address, 0, bytes, where);
         }
-        /*
-         * The checker must learn of atomic operations in the order in which they are made.
+        /* The checker must learn of atomic operations in the order in which they are made.
          * Otherwise the last block to count itself would not be the last that it knows of. So from
          * its announcement to its end an operation holds a lock, which it shares with some other
-         * addresses.
-         */
+         * addresses. */
         static std::mutex locks[256];
         thread->block->held = std::unique_lock<std::mutex>(locks[number_of(address) / 8 % 256]);
         /* It may wait for ever for what it has found there. */

@@ -17,12 +17,10 @@ using namespace simt::check;
 
 /* ---- plain accesses ---- */
 
-/*
- * Most accesses are plain reads, by an instruction that was in the same memory before, of words
+/* Most accesses are plain reads, by an instruction that was in the same memory before, of words
  * that others have read in the same way since they were last written. They are only counted. For
  * other plain accesses of such an instruction the shadow is checked, too. All others go through
- * on_access.
- */
+ * on_access. */
 template <unsigned bytes, AccessKind kind>
 __attribute__((always_inline)) inline void on_plain(const void *pointer, const void *where)
 {
@@ -124,8 +122,7 @@ extern "C" void *simt_memset(void *to, int value, size_t bytes)
 
 /* ---- atomic built-ins ---- */
 
-/* These are for __atomic_... and std::atomic: CUDA's own atomic functions are calls into the
- * runtime. */
+/* These serve __atomic_... and std::atomic. CUDA's own are calls into the runtime. */
 class AtomicBuiltIn
 {
     int order;

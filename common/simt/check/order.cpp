@@ -34,8 +34,7 @@ static const Publication *last_of(const SyncObject *object, size_t length, uint3
     return after == own->second.begin() ? nullptr : &object->publications[*std::prev(after)];
 }
 
-/* Returns a publication for which the test holds among what was seen, and what its publishers had
- * seen. */
+/* Finds a publication by a test, among what was seen and what its publishers had seen. */
 template <class Test>
 static const Publication *find_seen(const Seen &seen, uint32_t block, const Test &test)
 {
@@ -63,8 +62,7 @@ static const Publication *find_cover(const Seen &seen, const Stamp &stamp)
                      [&](const Publication &each) { return covers(each.far, stamp); });
 }
 
-/* Returns what the thread knows from the barrier of its cluster; null before it knows of any
- * phase. */
+/* Returns what the thread knows from its cluster's barrier; null before it knows of a phase. */
 static const ClusterKnowledge *knowledge(const ThreadState *thread)
 {
     const uint32_t phase = known_cluster_phase(thread);
@@ -199,9 +197,8 @@ static void confirm(ThreadState *thread)
     thread->glimpsed.clear();
 }
 
-/* Returns what the thread knows about its block, one number per thread: what all did before
- * `block_time`, its warp before `warp_time`, itself before `own_time`, and what else it has
- * learnt. */
+/* Returns what the thread knows of its block, by thread: what all did before `block_time`, its
+ * warp before `warp_time`, itself before `own_time`, and what else it learnt. */
 static std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t block_time,
                                          uint32_t warp_time, uint32_t own_time)
 {
@@ -234,8 +231,7 @@ static std::vector<uint32_t> near_known(const ThreadState *thread)
     return known_as_of(thread, thread->block->full_time, thread->near_warp, thread->near_time);
 }
 
-/* Begins a new moment: what the thread does from now on is not covered by what it published
- * before. */
+/* Begins a moment: what the thread does now is not covered by what it published before. */
 static void step(ThreadState *thread) { thread->time = ++thread->block->now; }
 
 /* ---- barriers ---- */
@@ -444,8 +440,7 @@ void order_release(ThreadState *thread, const void *object, const Block &home)
     step(thread);
 }
 
-/* Any thread's fence counts: the check does not follow which fence lies on the way from a write to
- * a read. */
+/* Any thread's fence counts, wherever it lies on the way from a write to a read. */
 void order_proxy_fence(ThreadState *thread)
 {
     join(thread->block->proxy_fenced, all_known(thread));
@@ -485,8 +480,7 @@ void arrive_at_cluster(ThreadState *thread, bool relaxed)
     if (relaxed)
         return;
     ClusterKnowledge &arriving = state->arriving;
-    /* The thread tells only about its own block: what it knows of others it has from earlier
-     * phases. */
+    /* The thread tells about its own block: of others it knows from earlier phases. */
     join(arriving.known[block->block->rank], all_known(thread));
     join(arriving.seen, thread->seen);
     join(arriving.seen, block->seen);

@@ -1,5 +1,4 @@
-/* Writes the sentences: what happened, where, to which memory, and, where it is clear, what to
- * do. */
+/* Writes the sentences: what happened, where, to which memory, and what to do if that is clear. */
 #include "check/check.h"
 #include "host/errors.h"
 #include "host/symbols.h"
@@ -277,11 +276,9 @@ static bool same_file(const std::string &one, const std::string &other)
     return one.substr(one.rfind('/') + 1) == other.substr(other.rfind('/') + 1);
 }
 
-/*
- * Says between which lines, "folder/file.cu:12", a barrier is missing, or which barrier should
+/* Says between which lines, "folder/file.cu:12", a barrier is missing, or which barrier should
  * stand there. Both accesses came after the barrier `last`. If that stands between the two lines,
- * the earlier line came second, in the next round of a loop.
- */
+ * the earlier line came second, in the next round of a loop. */
 static std::string missing_barrier(const LaunchState *launch, bool one_warp,
                                    const std::string &first, const std::string &second, Site last)
 {

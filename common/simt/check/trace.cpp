@@ -1,9 +1,7 @@
-/*
- * The trace (SIMT_TRACE) says what the blocks of a launch did, one JSON object a line; README.md
+/* The trace (SIMT_TRACE) says what the blocks of a launch did, one JSON object a line; README.md
  * describes the format. A block's events are kept until it ends, sorted by its own clock, and
  * written at the end of the launch in the order of the blocks. So a trace depends neither on the
- * number of workers nor on which was faster.
- */
+ * number of workers nor on which was faster. */
 #include "check/check.h"
 #include "host/errors.h"
 #include "host/symbols.h"
@@ -201,8 +199,7 @@ static std::string array_json(const Array &array)
            list(array.shape.data(), array.shape.size()) + "}\n";
 }
 
-/* Returns ,"at":[["A",0,4,32]]: for lanes in order, the array, the byte of the first, the step, and
- * how many. */
+/* Returns ,"at":[["A",0,4,32]]: array, byte of the first, step, how many, for lanes in order. */
 static std::string places_json(const char *key, const BlockState *block, uint32_t lanes,
                                const uintptr_t *address)
 {

@@ -213,8 +213,7 @@ static std::pair<const char *, const char *> text_of(cudaError_t error)
 const char *cudaGetErrorName(cudaError_t error) { return text_of(error).first; }
 const char *cudaGetErrorString(cudaError_t error) { return text_of(error).second; }
 
-/* An error that decides what the results are is told at the program's end, unless it asks before.
- */
+/* An error that decides results is told at the program's end, unless it asks before. */
 void simt_not_looked_at(cudaError_t error, const char *call, const Site *site)
 {
     std::lock_guard<std::mutex> lock(mutex);

@@ -1,5 +1,4 @@
-/* The error state has what the last call returned, what a kernel did wrong, and the report on
- * it. */
+/* It has what the last call returned, what a kernel did wrong, and the report on it. */
 #pragma once
 
 #include <cstdarg>
@@ -46,8 +45,7 @@ extern bool (*print_reports)();
 
 /* A kernel failed: the error shows at the next call that waits, with the report. */
 void kernel_failed(cudaError_t error, const std::string &report);
-/* Returns whether a kernel has failed, shown or not: what should follow it on the device does not
- * happen. */
+/* Returns whether a kernel has failed, shown or not: nothing follows it on the device. */
 bool a_kernel_failed();
 
 /* Returns what backend_report() returns. Of several reports it keeps the first. A failed kernel's

@@ -10,9 +10,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-/* common/simt/instructions/matrix.cpp defines these. A fragment's elements lie as in
- * mma_m16n8k16's A (factors) and two of its D side by side (sums). by_rows: the matrix has its
- * rows along memory. */
+/* instructions/matrix.cpp defines these. A fragment lies as in mma_m16n8k16's A (factors) and
+ * two of its D side by side (sums). by_rows: the matrix has its rows along memory. */
 namespace simt
 {
 void wmma_move(void *fragment, void *matrix, unsigned pitch, unsigned element_bytes, bool by_rows,

@@ -137,9 +137,8 @@ template <int PENDING> __forceinline__ void wgmma_wait(SIMT_CALL_SITE) { wgmma_w
 template <class T, int COUNT> __forceinline__ void wgmma_hold(T (&)[COUNT]) {}
 /* clang-format on */
 
-/* The address may need more than the 18 bits that the hardware has, because here a program's shared
- * variables lie side by side, for all kernels. The rest goes to bits from 52 on, where the hardware
- * has nothing. */
+/* The address may need more than the hardware's 18 bits, because all kernels' shared variables
+ * lie side by side. The rest goes to bits from 52 on, where the hardware has nothing. */
 __forceinline__ uint64_t wgmma_descriptor(uint32_t address, int leading_bytes, int stride_bytes)
 {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(leading_bytes >> 4) << 16 |

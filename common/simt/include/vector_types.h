@@ -57,8 +57,7 @@ typedef struct {
 
 /* clang-format off */
 /* Defines name1 to name4, and make_name1() to make_name4(). `two` and `four` are the sizes of
- * two and four components. Vectors of 1 and 3 are aligned as their component is, and move one by
- * one. */
+ * two and four components. 1 and 3 are aligned as, and moved by, their component. */
 #define SIMT_VECTORS(name, T, two, four)                                                           \
     typedef struct name##1 { T x; } name##1;                                                       \
     typedef struct name##3 { T x, y, z; } name##3;                                                 \

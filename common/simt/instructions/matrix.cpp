@@ -34,8 +34,7 @@ template <bool to_memory, bool transposed> static void move_rows(void *const *sl
         }
 }
 
-/* ---- products: mma.sync, and wmma's, whose fragments are all 16 x 16 and lie as a left factor
- * ---- */
+/* ---- mma.sync, and wmma's products, whose fragments are 16 x 16 like a left factor ---- */
 
 constexpr unsigned fragment_elements = 8;
 

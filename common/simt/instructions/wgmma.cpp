@@ -38,8 +38,7 @@ static Descriptor decode(uint64_t bits, bool n_along_memory)
 {
     static const unsigned char spans[] = {0, 128, 64, 32};
     const auto offset = [=](unsigned from) { return uint32_t((bits >> from & 0x3fff) << 4); };
-    /* Bits 14 and 15 take a carry of wgmma_descriptor_at, bits 52 on what wgmma_descriptor put
-     * there. */
+    /* Bits 14 and 15 take wgmma_descriptor_at's carry, bits 52 on wgmma_descriptor's. */
     const uint32_t address = uint32_t((bits & 0xffff) << 4) + uint32_t((bits >> 52 & 0xff) << 18);
     return {address,       offset(16), offset(32), spans[bits >> 62], unsigned(bits >> 49 & 7),
             n_along_memory};
@@ -113,8 +112,7 @@ template <class Touch> static void for_own_core_rows(const Product &product, Tou
         touch(
             core_row_at(a, warp * rows_per_warp + lane % rows_per_warp, lane / rows_per_warp * 8));
     }
-    /* Eight neighbours take eight rows of one 8 x 8 piece, as the hardware does: these lie in
-     * different banks. */
+    /* Eight neighbours take the rows of one 8 x 8 piece, as the hardware does: other banks. */
     Descriptor b = decode(product.b_descriptor, product.b_along_n);
     for (unsigned i = thread; i < 2 * product.n; i += warpgroup_threads)
         touch(product.b_along_n ? core_row_at(b, i / product_depth * 8, i % product_depth)

@@ -1,6 +1,5 @@
-/* The engine: runs the threads of a block on fibers, as README.md says. Who runs next is decided by
- * two levels of bit masks (ready warps, ready lanes), in scheduling positions, which SIMT_ORDER
- * gives to them. */
+/* The engine runs the threads of a block on fibers, as README.md says. Two levels of bit masks
+ * (ready warps, ready lanes), in SIMT_ORDER's scheduling positions, say who runs next. */
 #include "run/cluster.h"
 #include "run/scheduling.h"
 #include <algorithm>
@@ -62,8 +61,7 @@ bool on_own_stack(const void *address)
     return stack && size_t(end - static_cast<const char *>(address)) <= stack_bytes;
 }
 
-/* Returns where a stack begins. If all began at the same offset, they would share few sets of the
- * caches. */
+/* Returns where a stack begins. From one same offset all would share few sets of the caches. */
 static void *top_of(const Engine &e, unsigned short stack)
 {
     return e.stacks + stack * e.stack_stride - stack % 64 * 64;
@@ -292,9 +290,8 @@ static void fill_with_nan(char *begin, size_t bytes)
     memset(begin + bytes / 2 * 2, 0x7f, bytes % 2);
 }
 
-/* Shared memory begins as NaN, whatever the type, because old contents or zeros would hide a
- * missing store. It is not device memory's NaN, so that a NaN in the result says where it is
- * from. */
+/* Shared memory begins as NaN of any type: old contents or zeros would hide a missing store. It
+ * is not device memory's NaN, so that a NaN in the result says where it is from. */
 static void poison_shared_memory(Engine &e, const Launch &launch)
 {
     for (const SharedVariable &variable : launch.function.shared)

@@ -99,8 +99,7 @@ struct alignas(128) Thread {
 };
 static_assert(offsetof(Thread, warp) == 64, "see above");
 
-/* Lanes of one warp that came to the same operation with the same mask meet here and wait for the
- * rest. */
+/* Lanes of a warp meet here, at one operation with one mask, and wait for the rest. */
 struct Meeting {
     uint32_t mask, arrived;
     simt_meeting *run; /* null for a shuffle */
@@ -118,8 +117,7 @@ struct alignas(64) Warp {
     Thread *thread;      /* its first one */
     uint32_t ready;      /* lanes that can run, by scheduling position */
     uint32_t at_barrier; /* lanes that wait at __syncthreads, by scheduling position */
-    /* The warp's turn begins behind this lane, the one that yielded: a bit by scheduling
-     * position. */
+    /* The warp's turn begins behind this lane, which yielded: a bit by scheduling position. */
     uint32_t resume_after;
     Block *block;
     unsigned number;  /* within the block */
@@ -157,11 +155,9 @@ struct BlockProgress {
     const Thread *last_atomic = nullptr; /* who made the block's last atomic operation, ... */
     const void *atomic_address;          /* ... on which address, ... */
     unsigned atomic_repeats;             /* ... and how often in a row: it may wait for others */
-    /* threads/ and instructions/ set these when they are first needed in this block; they are null
-     * before. */
+    /* threads/ and instructions/ set these when first needed in this block; null before. */
     void (*after_return[after_returns])(Thread &) = {}; /* who waited only for this one goes on */
-    /* No thread can go on: __syncthreads opens, or a piece of work is done. Returns false if
-     * neither happened. */
+    /* No thread can go on: __syncthreads opens, or work is done. False if neither happens. */
     bool (*open_barrier)(Block &) = nullptr;
     bool (*carry_out)(Block &) = nullptr;
     void (*finish)(Block &) = nullptr; /* all threads have returned */
@@ -176,11 +172,9 @@ struct Block : BlockProgress {
     unsigned rank; /* in the cluster */
     unsigned threads, warps;
     unsigned alive; /* threads that have not returned */
-    /* These are warps with a ready lane, by scheduling position; for the running one see
-     * next_warp(). */
+    /* They are warps with a ready lane, by position; for the running one see next_warp(). */
     uint32_t ready_warps;
-    /* This is the scheduling position that runs or ran last: the warp's, and the lane's as a
-     * bit. */
+    /* It runs or ran last, by scheduling position: the warp, and the lane as a bit. */
     unsigned warp_cursor;
     uint32_t lane_cursor;
     Warp *running; /* the warp at warp_cursor */
@@ -236,12 +230,10 @@ struct Worker {
 /* This is the OS thread's worker; it is null on threads that are not running kernels. */
 extern __thread Worker *worker SIMT_OWN; /* __thread: no initialisation check at each use */
 
-/* This is the thread that it runs; null while it runs none, so never in functions that kernels
- * call. */
+/* It is the thread that it runs; null while it runs none, so never in kernels' calls. */
 extern __thread Thread *current_thread SIMT_OWN;
 
-/* Returns true for addresses in the stacks of the calling worker's threads (their local
- * variables). */
+/* Returns true for addresses in the stacks (local variables) of the worker's threads. */
 bool on_thread_stack(const void *address);
 /* Returns the same for the running thread's own stack. */
 bool on_own_stack(const void *address);
@@ -249,8 +241,7 @@ bool on_own_stack(const void *address);
 /* This is Thread::barrier of the plain barrier: 0 to 2 are those of simt_syncthreads_reduce. */
 constexpr unsigned char plain_barrier = 3;
 
-/* Returns "kernel<16>(float*, int)", from the symbol table or otherwise as spelled at the
- * launch. */
+/* Returns "kernel<16>(float*, int)", by the symbol table or as spelled at the launch. */
 const char *kernel_name(const Launch &launch);
 
 /* The first report becomes backend_report() and the launch's error. */
@@ -269,8 +260,7 @@ std::string describe(const Thread &thread);
 
 /* ---- engine.cpp: the threads of one block, on fibers of the calling OS thread ---- */
 
-/* Makes the calling OS thread a worker, able to run blocks on these stacks. It is called once per
- * OS thread. */
+/* Makes the calling OS thread a worker, able to run blocks on these stacks: called once. */
 void become_worker(char *stacks);
 
 /* The calling thread waits until holds() is true. Meanwhile other threads of its block run, and may
@@ -287,8 +277,7 @@ extern __thread uint3 block_index __asm__("blockIdx") SIMT_OWN;
 extern __thread dim3 block_shape __asm__("blockDim") SIMT_OWN;
 extern __thread dim3 grid_shape __asm__("gridDim") SIMT_OWN;
 
-/* Returns whether an address is part of one of them: they lie among the OS thread's shared
- * variables. */
+/* Returns whether an address is one of them: they lie among the thread's shared variables. */
 bool is_builtin(const void *address);
 
 /* ---- report.cpp ---- */
@@ -303,8 +292,7 @@ void fail_kernel(int signal, const siginfo_t *info);
 
 /* ---- order.cpp: in which order blocks, warps and lanes run ---- */
 
-/* Returns blockIdx of the block that runs as number `turn`. The blocks of a cluster follow each
- * other. */
+/* Returns blockIdx of the block of number `turn`. Those of a cluster follow each other. */
 uint3 launched_in_turn(const Launch &launch, unsigned long long turn);
 /* Returns a number that depends on the seed. */
 uint64_t scramble(uint64_t seed);
@@ -326,11 +314,9 @@ void wait_for_grid(Block &block, Site site);
 
 /* A thread may use this much; only the pages that it touches take memory. */
 constexpr size_t stack_bytes = 256 << 10;
-/* Returns the distance from one stack of an area to the next: the stack and an inaccessible part
- * below it. */
+/* Returns the distance from a stack of an area to the next, with its inaccessible part. */
 size_t stack_stride();
-/* Reserves address space for the stacks of one block, none of them usable yet; returns null if
- * there is no more. */
+/* Reserves addresses for the stacks of a block, none usable yet; null if there are no more. */
 char *reserve_stacks();
 void release_stacks(char *area);
 /* Makes `count` stacks of the area usable, counting from 0. Returns false if there is no memory. */

@@ -118,8 +118,7 @@ struct alignas(64) ArgumentBytes {
     char bytes[64];
 };
 
-/* Streams have yet to do this. Each function does some of it, and returns true when that was the
- * last. */
+/* Streams have yet to do this. Each function does a part, and returns true at its last. */
 static std::map<cudaStream_t, std::deque<std::function<bool()>>> waiting;
 static uint64_t seed_of_waiting;
 

@@ -167,8 +167,7 @@ void simt_fail(const char *pattern, ...)
 
 /* ---- Faults ---- */
 
-/* A worker leaves the handler by switching to its own stack, as abandon_block does anywhere else.
- */
+/* A worker leaves the handler by a switch to its own stack, as abandon_block always does. */
 void simt::fail_kernel(int signal, const siginfo_t *info)
 {
     static __thread bool failing; /* a fault while one is being reported is the runtime's own */

@@ -14,8 +14,7 @@
 
 using namespace simt;
 
-/* Returns the guard below each stack: more than one page, because a function with a large array
- * could step over one. */
+/* Returns the guard below a stack: several pages, so that no large array steps over it. */
 static size_t guard_bytes()
 {
     const size_t page = page_bytes(), least = 64 << 10;
@@ -61,8 +60,7 @@ bool simt::prepare_stacks(char *area, unsigned first, unsigned count)
     return true;
 }
 
-/* Returns what a container allows: the lowest limit of the memory groups that the process belongs
- * to. */
+/* Returns what a container allows: the lowest limit of the process's memory groups. */
 static unsigned long long group_memory()
 {
     unsigned long long least = ~0ull;
@@ -86,8 +84,7 @@ unsigned long long simt::affordable_blocks(unsigned threads)
 {
     static const unsigned long long memory = std::min(
         static_cast<unsigned long long>(sysconf(_SC_PHYS_PAGES)) * page_bytes(), group_memory());
-    /* Limits of a process (ulimit -d, -v) count whole stacks, used or not; half is left to others.
-     */
+    /* A process's limits (ulimit -d, -v) count whole stacks, used or not; half is for others. */
     static const unsigned long long countable =
         std::min(limit_of(RLIMIT_DATA), limit_of(RLIMIT_AS));
     /* Few kernels use more than a page of stack, and its top may lie in the page before. */

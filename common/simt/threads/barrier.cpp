@@ -6,8 +6,7 @@ using namespace simt;
 
 /* ---- __syncthreads: all threads of the block ---- */
 
-/* Returns whether some lanes of a warp have returned and others wait. Whole warps may return on any
- * hardware. */
+/* Returns whether some lanes of a warp have returned and others wait. Whole warps may. */
 static bool splits_a_warp(const Block &block)
 {
     for (unsigned w = 0; w < block.warps; w++)

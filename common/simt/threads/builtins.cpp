@@ -41,8 +41,7 @@ void simt_launch_bounds(unsigned threads, unsigned, unsigned)
 
 /* ---- Where an address lies ---- */
 
-/* Address 0 of the shared window would look like a null pointer, so it begins a little further
- * on. */
+/* Address 0 of the shared window would look null, so it begins a little further on. */
 static const unsigned window_offset = 1024;
 
 unsigned simt_is_shared(const void *pointer)

@@ -22,12 +22,10 @@ static void report_wait_for_new_memory()
             in_device_arena(address) ? describe_address(address).c_str() : "shared memory", value);
 }
 
-/*
- * When all threads of a block poll, what they wait for must come from another OS thread. If it does
+/* When all threads of a block poll, what they wait for must come from another OS thread. If it does
  * not come soon, there may be many more OS threads than cores: the more of them sleep, the sooner
  * it comes. Each sleeps, once after a look by each of its threads, for a part of the time that it
- * has waited so far.
- */
+ * has waited so far. */
 static void rest(bool alone, unsigned pollers)
 {
     constexpr unsigned patience = 100, longest = 100000; /* looks; microseconds */
@@ -49,8 +47,7 @@ static void rest(bool alone, unsigned pollers)
     }
 }
 
-/* Other warps come first, then the other lanes: a thread that polls must not keep the rest from
- * running. */
+/* Other warps come first, then the other lanes: a poller must not keep the rest from running. */
 void simt_yield(void)
 {
     Thread &thread = *current_thread;

@@ -7,8 +7,7 @@
 
 extern "C" {
 
-/* Carries out a simt_operation, of some scope, on 2, 4 or 8 bytes and returns the value from
- * before. */
+/* Does a simt_operation, of some scope, on 2, 4 or 8 bytes; returns the value from before. */
 uint64_t simt_atomic(void *address, size_t bytes, int operation, uint64_t value, uint64_t expected);
 
 /* Does *cell = update(*cell, operand), for 2 or 4 bytes. `before` receives the old value. */

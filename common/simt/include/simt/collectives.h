@@ -25,8 +25,7 @@ unsigned simt_activemask(simt::Site site);
 namespace simt
 {
 
-/* Returns a value's bits, and converts them back. `value` is any value, for a type without a
- * default. */
+/* Returns a value's bits, and back. `value` is any value, for a type without a default. */
 template <class T> inline uint64_t to_word(T value)
 {
     static_assert(sizeof(T) <= 8, "a shuffle moves values of at most 8 bytes");

@@ -1,5 +1,4 @@
-/* These are CUDA's keywords as g++ understands them. simtcc rewrites the rest (<<<>>>,
- * __shared__). */
+/* These are CUDA's keywords as g++ understands them. simtcc rewrites <<<>>>, __shared__. */
 #pragma once
 
 #include <vector_types.h>

@@ -25,8 +25,7 @@ struct simt_launch {
     cudaStream_t stream;
     int cooperative = 0;
     dim3 cluster = {}; /* in blocks; 1 x 1 x 1 without clusters */
-    /* This is null where the kernel's address is not known because template arguments are
-     * deduced. */
+    /* It is null where template arguments are deduced: the kernel's address is not known. */
     const void *entry = nullptr;
     void (*invoke)(void *arguments) = nullptr;
     void *arguments = nullptr;
@@ -40,12 +39,10 @@ extern "C" void simt_not_looked_at(cudaError_t error, const char *call, const si
 /* Returns what a kernel gets for a pointer: one that leads nowhere for host memory. */
 extern "C" void *simt_guard(const volatile void *pointer);
 
-/* simtcc puts calls of this behind a file's text, for reports on its kernels. `names` is
- * "A,B,C,N". */
+/* simtcc puts calls of this behind a file, for reports. `names` is "A,B,C,N". */
 extern "C" void simt_name_parameters(const char *kernel, const char *names);
 
-/* simtcc turns __launch_bounds__ into this, the kernel's first statement. The first number
- * counts. */
+/* simtcc makes __launch_bounds__ this, the kernel's first statement. The first counts. */
 extern "C" void simt_launch_bounds(unsigned threads, unsigned blocks = 0, unsigned cluster = 0);
 
 namespace simt
@@ -67,8 +64,7 @@ template <class T> void guard(T *&pointer)
         pointer = static_cast<T *>(simt_guard(pointer));
 }
 
-/* A parameter with a constructor or destructor is copied as bytes: no CUDA thread runs either of
- * them. */
+/* A parameter with a constructor or destructor is copied as bytes: CUDA threads run neither. */
 template <class T> struct Bytes {
     alignas(T) char bytes[sizeof(T)];
 
@@ -135,8 +131,7 @@ template <class Function, class... Parameters> cudaError_t run(const simt_launch
     return simt_run(&launch);
 }
 
-/* enable_if_t makes the function alone decide the parameters, to which the arguments are
- * converted. */
+/* The function alone decides the parameters, to which the arguments are converted. */
 template <class... Parameters>
 cudaError_t run(const simt_launch &launch, void (*function)(Parameters...),
                 const std::enable_if_t<true, Parameters> &...arguments)
@@ -157,8 +152,7 @@ template <class Call, class Find> struct ConfiguredKernel {
     template <class... Arguments> void operator()(Arguments... arguments) const
     {
         static_assert(std::is_void_v<decltype(call(arguments...))>, "a kernel returns void");
-        /* This chooses the overload, or the instance of the template, with exactly these
-         * parameters. */
+        /* This chooses the overload, or the instance, with exactly these parameters. */
         constexpr auto address = [](void (*function)(Arguments...)) { return function; };
         if constexpr (std::is_invocable_v<Find, decltype(address)>)
             run(launch, find(address), arguments...);
@@ -167,12 +161,10 @@ template <class Call, class Find> struct ConfiguredKernel {
     }
 };
 
-/*
- * The arguments are converted to the kernel's parameter types as in any call. The kernel is called
+/* The arguments are converted to the kernel's parameter types as in any call. The kernel is called
  * by its name with fewer arguments, where parameters have defaults, which a pointer has forgotten,
  * and with arguments that it cannot take, so that the compiler complains. An integer may be the 0
- * that is a pointer; then this only says that there is no such call.
- */
+ * that is a pointer; then this only says that there is no such call. */
 template <class Call, class... Parameters> struct ConfiguredKernel<Call, void (*)(Parameters...)> {
     simt_launch launch;
     Call call;

@@ -52,8 +52,7 @@ enum simt_operation {
 /* Lets other threads of the block, and other blocks, run. */
 void simt_yield(void);
 
-/* The launch fails with cudaErrorLaunchFailure and this message, and the calling block ends
- * here. */
+/* The launch fails with cudaErrorLaunchFailure and this message, and the block ends here. */
 void simt_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* Converts between pointers and shared-window addresses as 32-bit numbers, as
@@ -61,9 +60,8 @@ void simt_fail(const char *format, ...) __attribute__((format(printf, 1, 2), nor
 unsigned simt_shared_address(const void *pointer);
 void *simt_shared_pointer(unsigned address);
 
-/* This is a barrier of <cuda/barrier>, in shared memory. simt_barrier_arrive returns the phase
- * whose end simt_barrier_wait waits for. Threads that wait know what the threads that arrived
- * did. */
+/* It is a barrier of <cuda/barrier>, in shared memory. simt_barrier_wait waits for the end of the
+ * phase that simt_barrier_arrive returned. Who waits knows what those who arrived did. */
 struct simt_barrier {
     unsigned long long mark; /* the place where it is initialised */
     unsigned expected, missing, phase;
