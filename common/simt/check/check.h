@@ -644,6 +644,5 @@ void report_host_access(const Touch &touch);
 /* ---- hooks.cpp: null, except in programs with exit.cpp ---- */
 
 extern void (*launch_listener)(const Launch &launch, const struct counters &counted);
-extern void (*report_listener)(const char *text);
 
 } /* namespace simt::check */

@@ -7,7 +7,6 @@ namespace simt::check
 {
 
 void (*launch_listener)(const Launch &launch, const struct counters &counted);
-void (*report_listener)(const char *text);
 
 static std::mutex totals_lock;
 static struct counters totals;
@@ -365,12 +364,7 @@ struct Hooks final : Checker {
     void written(const void *begin, size_t bytes) override { add_written(begin, bytes); }
     void fenced(const void *begin, size_t bytes) override { add_fence(begin, bytes); }
 
-    void reported(const char *text) override
-    {
-        trace_report(text);
-        if (report_listener)
-            report_listener(text);
-    }
+    void reported(const char *text) override { trace_report(text); }
 
     bool counters(struct ::counters *total) override
     {

@@ -406,6 +406,16 @@ static std::string advice_within_block(const LaunchState *launch, const BlockSta
                                   one_warp ? block->warp[warp].last_barrier : block->last_barrier);
 }
 
+/* Returns in which turn the block of an access runs; 0 where the order is drawn. */
+static unsigned long long turn_of(const LaunchState *launch, const Stamp &stamp)
+{
+    const unsigned long long linear = stamp.block - launch->first_block;
+    const Order::Kind order = launch->launch->order.kind;
+    return order == Order::random     ? 0
+           : order == Order::reversed ? launch->blocks - 1 - linear
+                                      : linear;
+}
+
 static std::string race_text(const LaunchState *launch, const BlockState *block, const Race &race)
 {
     const auto &[address, first, second, look] = race;
@@ -420,10 +430,12 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
         text += global_name(launch, address);
     }
     text += "): ";
-    for (const Stamp *side : {&first, &second}) {
+    const bool swapped = two_blocks && turn_of(launch, first) > turn_of(launch, second);
+    for (const bool other : {swapped, !swapped}) {
+        const Stamp &side = other ? second : first;
         if (two_blocks)
-            text += block_name(launch, side->block) + " ";
-        text += deed(launch, *side) + (side == &first ? ", " : "");
+            text += block_name(launch, side.block) + " ";
+        text += deed(launch, side) + (other == swapped ? ", " : "");
     }
     if (!two_blocks)
         text += advice_within_block(launch, block, address, first, second);
@@ -461,10 +473,17 @@ void report_race(LaunchState *launch, BlockState *block, const Race &race)
     const std::string text = many ? "" : race_text(launch, block, race);
     if (launch->passes_races)
         return let_pass(launch, text);
+    /* If blocks ran one after another, the later of the two would find it. */
+    const auto turn = std::max(turn_of(launch, race.first), turn_of(launch, race.second));
+    report_in_turn(*launch->launch, turn, cudaErrorLaunchFailure, text);
     if (!block)
-        return report(*launch->launch, cudaErrorLaunchFailure, "%s", text.c_str());
+        return;
     block->uninitialised.thread = nullptr; /* it may be this very access */
-    fail(block, text);
+    if (std::exchange(block->block->turn, std::max(block->block->turn, turn)) < turn)
+        return; /* until it has to wait, the earlier goes on: it may race with one that is earlier
+                   still */
+    block->held = {};
+    abandon_block();
 }
 
 void report_visit(BlockState *block, const BlockState *home, const Stamp &visit, const char *how)

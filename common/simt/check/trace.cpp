@@ -413,8 +413,8 @@ void trace_report(const char *text)
         return;
     const std::string time = block->trace ? format(",\"t\":%zu", block->trace->clock) : "";
     std::lock_guard<std::mutex> hold(launch->lock);
-    launch->reports += format("{\"event\":\"report\",\"block\":%llu", block->block->linear) + time +
-                       ",\"text\":" + quoted(text) + "}\n";
+    launch->reports = format("{\"event\":\"report\",\"block\":%llu", block->block->linear) + time +
+                      ",\"text\":" + quoted(text) + "}\n";
 }
 
 void trace_launch_end(LaunchState *state)

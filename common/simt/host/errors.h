@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cuda_runtime_api.h>
 #include <string>
+#include <vector>
 
 namespace simt
 {
@@ -39,9 +40,9 @@ std::string format(const char *pattern, va_list arguments);
  * or that the checked build reports. Then a program that ends with success gets another status. */
 bool tell_what_went_wrong();
 extern int failure_status;
-/* In place of the failed kernel's report it calls this, if anything: see check/exit.cpp. Returns
- * whether there were reports. */
-extern bool (*print_reports)();
+/* In place of the failed kernel's report it calls this, if anything, with all reports: see
+ * check/exit.cpp. Returns whether there were any. */
+extern bool (*print_reports)(const std::vector<std::string> &);
 
 /* A kernel failed: the error shows at the next call that waits, with the report. */
 void kernel_failed(cudaError_t error, const std::string &report);

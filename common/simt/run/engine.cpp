@@ -106,7 +106,7 @@ unsigned wait_for_ready(Block &block)
         if (!(block.open_barrier && block.open_barrier(block)) && !poll_conditions(block) &&
             !(block.carry_out && block.carry_out(block)) && !let_cluster_run(block))
             report_deadlock(block);
-        if (block.launch->failed.load(std::memory_order_relaxed))
+        if (is_stopped(block))
             abandon_block();
         if (find_ready(block))
             return take_lane(block, *block.running);
@@ -253,6 +253,7 @@ static void prepare(Engine &e, Launch &launch, unsigned long long turn)
             block.thread[t].cluster_arrivals = block.thread[t].cluster_waits = 0;
     lay_out(e, launch);
     block.launch = &launch;
+    block.turn = turn;
     block.index = launched_in_turn(launch, turn);
     block.linear =
         block.index.x + launch.grid.x * (block.index.y + 1ull * launch.grid.y * block.index.z);

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <csignal>
 #include <cuda_runtime.h>
+#include <mutex>
 #include <simt/warp.h>
 
 namespace simt
@@ -166,8 +167,8 @@ struct BlockProgress {
 
 struct Block : BlockProgress {
     Launch *launch;
-    uint3 index; /* blockIdx */
-    unsigned long long linear;
+    uint3 index;                     /* blockIdx */
+    unsigned long long linear, turn; /* of the launch's blocks, by index and in order */
     Cluster *cluster;
     unsigned rank; /* in the cluster */
     unsigned threads, warps;
@@ -211,8 +212,13 @@ struct Launch : simt_launch {
     Order order;
     std::atomic<unsigned long long> next_block{0}, finished_blocks{0};
     std::atomic<unsigned long long> stop_at{blocks}; /* blocks from here on have not begun */
-    /* When a report was made, blocks stop at their next wait, and no new ones start. */
+    /* When a report was made, no blocks start, and those from its turn on stop at their next wait.
+     * The others go on, because one of them may have to report what comes first. */
     std::atomic<bool> failed{false};
+    std::atomic<unsigned long long> failed_turn{UINT64_MAX};
+    std::mutex reporting; /* guards what follows: the report that comes first */
+    cudaError_t error = cudaSuccess;
+    std::string report;
     std::atomic<unsigned> allowed_threads{0}; /* by __launch_bounds__, when a block has more */
     check::LaunchState *checked = nullptr;
 };
@@ -244,7 +250,17 @@ constexpr unsigned char plain_barrier = 3;
 /* Returns "kernel<16>(float*, int)", by the symbol table or as spelled at the launch. */
 const char *kernel_name(const Launch &launch);
 
-/* The first report becomes backend_report() and the launch's error. */
+/* Returns whether a block has to stop at its next wait. */
+inline bool is_stopped(const Block &block)
+{
+    return block.launch->failed.load(std::memory_order_relaxed) &&
+           block.turn >= block.launch->failed_turn;
+}
+
+/* The report of the earliest turn becomes backend_report() and the launch's error. Without `turn`
+ * it is the running block's. */
+void report_in_turn(Launch &launch, unsigned long long turn, cudaError_t error,
+                    const std::string &text);
 void report(Launch &launch, cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -113,7 +113,7 @@ __attribute__((always_inline)) inline uint64_t leave(Block &block, Warp *warp, T
 __attribute__((always_inline)) inline void suspend(Thread &self)
 {
     Block &block = *worker->block;
-    if (block.launch->failed.load(std::memory_order_relaxed))
+    if (is_stopped(block))
         abandon_block();
     leave(block, block.running, self);
 }

@@ -35,6 +35,7 @@ void simt_launch_bounds(unsigned threads, unsigned, unsigned)
         return;
     /* No thread has done anything yet, so the launch is refused as if it had not begun. */
     block.launch->allowed_threads = threads;
+    block.launch->failed_turn = 0;
     block.launch->failed = true;
     abandon_block();
 }

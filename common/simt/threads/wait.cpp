@@ -33,6 +33,8 @@ static void rest(bool alone, unsigned pollers)
     static __thread unsigned in_vain, pause;
     static __thread unsigned long long slept;
     in_vain = alone ? in_vain + 1 : 0;
+    if (alone && worker->block->launch->failed) /* what it waits for may never come */
+        abandon_block();
     if (slept > most)
         report_wait_for_new_memory();
     if (in_vain <= patience * pollers) {

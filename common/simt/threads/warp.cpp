@@ -41,7 +41,7 @@ __attribute__((noinline)) static uint64_t complete(Warp &warp, Meeting &meeting)
     const Meeting done = meeting;
     meeting = warp.meeting[--warp.meetings];
     Block &block = *warp.block;
-    if (block.launch->failed.load(std::memory_order_relaxed))
+    if (is_stopped(block))
         abandon_block();
     checker->warp_met(warp, done);
     if (done.run)
