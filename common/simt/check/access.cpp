@@ -221,8 +221,8 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
 
     if (reach) {
         const Place &place = find_place(block, where, space, writes(kind), bytes);
-        if (shadow_access(thread, region ? nullptr : block, *reach->shadow, address, bytes, kind,
-                          place)) {
+        if (shadow_access(thread, region ? nullptr : block, *reach->shadow, address, bytes,
+                          kind | unsigned(thread->narrow) << kind_bits, place)) {
             if (is_counted(thread, kind, pointer))
                 count_access(thread, place, address, *reach);
             if (region && kind == plain_write)

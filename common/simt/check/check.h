@@ -449,12 +449,10 @@ struct LaunchState {
     struct LaunchTrace *trace = nullptr;                /* null unless a trace is written */
 };
 
-/* Returns the stamp that an access leaves behind. */
+/* Returns the stamp that an access leaves behind. Above its kind may stand that it is narrow. */
 inline Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
 {
-    const uint32_t who = thread->number | kind << thread_bits |
-                         uint32_t(thread->narrow) << (thread_bits + kind_bits) |
-                         place.number << (32 - place_bits);
+    const uint32_t who = thread->number | kind << thread_bits | place.number << (32 - place_bits);
     return Stamp{thread->block->number, who, thread->time};
 }
 
