@@ -81,6 +81,33 @@ MESSAGE(to_a_warp_not_fenced, "a __threadfence_block() of thread (0,0,0) is miss
 MESSAGE(to_a_warp_read_without_fence, "but a __threadfence_block() or a barrier is missing between",
         device, device, none, 32)
 
+/* The same in shared memory, from one warp to another. */
+template <reach before, reach after>
+__global__ void shared_message(int *data)
+{
+    __shared__ int value, flag;
+    if (threadIdx.x == 0)
+        flag = 0;
+    __syncthreads(); /* the flag is down */
+    if (threadIdx.x == 0) {
+        value = 7;
+        fence<before>();
+        add<block>(&flag, 1);
+    }
+    if (threadIdx.x == 32) {
+        while (add<block>(&flag, 0) == 0)
+            ;
+        fence<after>();
+        data[1] = value;
+    }
+}
+
+SCOPES(shared_message, NULL, shared_message<block, block><<<1, 64>>>(data))
+SCOPES(shared_message_not_fenced, "a __threadfence_block() of thread (0,0,0) is missing between",
+       shared_message<none, block><<<1, 64>>>(data))
+SCOPES(shared_message_read_without_fence, "but a __threadfence_block() or a barrier is missing",
+       shared_message<block, none><<<1, 64>>>(data))
+
 /* ---- the same with orders ---- */
 
 template <cuda::thread_scope scope>
