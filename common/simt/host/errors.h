@@ -9,14 +9,12 @@
 namespace simt
 {
 
-/*
- * Every runtime function begins with `if (cudaError_t error = standing_error()) return error;` and
+/* Every runtime function begins with `if (cudaError_t error = standing_error()) return error;` and
  * ends through done().
  *
  * A kernel's failure shows at the first call that waits for the kernel. From then on every call
  * returns its error, until cudaDeviceReset. A launch does not wait: it returns what has shown
- * already.
- */
+ * already. */
 cudaError_t standing_error();
 cudaError_t standing_error_without_waiting();
 /* Returns the standing error, or otherwise what a call with such arguments returns. */

@@ -1,12 +1,10 @@
-/*
- * These are the PTX instructions that the kernels use: the CPU backend's text of
+/* These are the PTX instructions that the kernels use: the CPU backend's text of
  * common/device/gpu/ptx.cuh, which documents them. Those of one line are here, the others in
  * common/simt/instructions/.
  *
  * Each function checks what the hardware would silently do wrong: alignment, addresses outside
  * shared memory, warps that do not meet, barriers that were not initialised. Asynchronous
- * instructions complete as late as the rules allow.
- */
+ * instructions complete as late as the rules allow. */
 #ifndef COMMON_PTX_CUH
 #define COMMON_PTX_CUH
 

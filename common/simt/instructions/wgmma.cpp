@@ -1,12 +1,10 @@
-/*
- * wgmma computes products of a warpgroup, 64 x n x 16. A thread only notes what it is asked for.
+/* wgmma computes products of a warpgroup, 64 x n x 16. A thread only notes what it is asked for.
  * When a warp waits, and all four have asked, its 16 rows are computed: only then is shared memory
  * read and d written.
  *
  * While a product is in flight its d holds signalling NaNs. A thread that reads d too early
  * computes with NaN. A thread that writes it, even only by arithmetic in place, which makes a
- * signalling NaN a quiet one, is found out at the wait.
- */
+ * signalling NaN a quiet one, is found out at the wait. */
 #include "instructions/asynchronous.h"
 #include "instructions/matrix_product.h"
 #include "device/backend.h"

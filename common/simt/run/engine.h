@@ -1,10 +1,8 @@
-/*
- * This says what a launch, a block, a warp and a thread are while they run, and what the files of
+/* This says what a launch, a block, a warp and a thread are while they run, and what the files of
  * this room do for each other, and for threads/ and instructions/.
  *
  * One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on a fiber
- * of that worker, so nothing in Block, Warp or Thread needs a lock: workers share only Launch.
- */
+ * of that worker, so nothing in Block, Warp or Thread needs a lock: workers share only Launch. */
 #pragma once
 
 #include "host/checker.h"

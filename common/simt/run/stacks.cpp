@@ -1,9 +1,7 @@
-/*
- * Stacks lie side by side in one mapping per worker, because a process has a limited number of
+/* Stacks lie side by side in one mapping per worker, because a process has a limited number of
  * mappings (vm.max_map_count, 65,530 by default). The part below each stack is made inaccessible
  * without a mapping of its own where the kernel can do that (Linux 6.13). Elsewhere guarded stacks
- * cost two mappings each, and only so many are guarded that most of the limit is left to others.
- */
+ * cost two mappings each, and only so many are guarded that most of the limit is left to others. */
 #include "run/engine.h"
 #include "host/memory.h"
 #include <algorithm>
