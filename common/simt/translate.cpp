@@ -345,7 +345,8 @@ struct Translator {
         }
         const bool own =
             !relocatable && depth == namespaces && !is(end, "(") && end < t.size() &&
-            !statement_has(end, "extern", "static", "inline", "template", "struct", "class");
+            !statement_has(end, "extern", "static", "inline", "template", "operator") &&
+            !(is(end, "{") && statement_has(end, "struct", "class", "union"));
         return own ? "static __attribute__((unused))" : "";
     }
 

@@ -852,17 +852,16 @@ CONDITIONAL_TEST(simtcc, tells_of_a_spin_on_new_memory, on_cpu())
 CONDITIONAL_TEST(simtcc, variables_of_one_name, on_cpu())
 {
     run_script(
-        "echo '__device__ int n = 5; namespace m { __constant__ int n[2] = {1, 2}; } void "
-        "other(int "
-        "*); __global__ void k(int *p) { *p = n + m::n[1]; } int main() { int *p; "
-        "cudaMallocManaged(&p, 8); k<<<1, 1>>>(p); other(p + 1); cudaDeviceSynchronize(); return "
-        "p[0] != 7 || p[1] != 70; }' >one.cu; echo '__device__ int n = 70; __global__ void l(int "
-        "*p) "
-        "{ *p = n; } void other(int *p) { l<<<1, 1>>>(p); }' >other.cu; simtcc one.cu other.cu -o "
-        "own; ./own; echo 'extern __device__ int n; __global__ void l(int *p) { *p = n + 65; } "
-        "void "
-        "other(int *p) { l<<<1, 1>>>(p); }' >other.cu; simtcc -rdc=true one.cu other.cu -o shared; "
-        "./shared");
+        "echo 'struct S { int a; friend bool operator==(S, S); }; __device__ bool operator==(S x, "
+        "S "
+        "y) { return x.a == y.a; } __device__ struct S s; __device__ int n = 5; namespace m { "
+        "__constant__ int n[2] = {1, 2}; } void other(int *); __global__ void k(int *p) { *p = n + "
+        "m::n[1]; } int main() { int *p; cudaMallocManaged(&p, 8); k<<<1, 1>>>(p); other(p + 1); "
+        "cudaDeviceSynchronize(); return p[0] != 7 || p[1] != 70; }' >one.cu; echo 'struct S { int "
+        "a; }; __device__ struct S s; __device__ int n = 70; __global__ void l(int *p) { *p = n; } "
+        "void other(int *p) { l<<<1, 1>>>(p); }' >other.cu; simtcc one.cu other.cu -o own; ./own; "
+        "echo 'extern __device__ int n; __global__ void l(int *p) { *p = n + 65; } void other(int "
+        "*p) { l<<<1, 1>>>(p); }' >other.cu; simtcc -rdc=true one.cu other.cu -o shared; ./shared");
 }
 
 /* nvcc takes it, with a warning. */
