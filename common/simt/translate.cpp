@@ -7,6 +7,7 @@
  *     __shared__ T s               STORAGE T s
  *     extern __shared__ T s[];     simt::pointer_to<T> const s = simt::dynamic_shared<T, 16>();
  *     __global__, __device__, __host__      nothing
+ *     __device__ int n;            static int n;     each file has its own, unless --relocatable
  *     __launch_bounds__(n)         simt_launch_bounds(n), the kernel's first statement
  *     cudaMemcpy(...);             simt::not_looked_at("cudaMemcpy", cudaMemcpy(...));
  *
@@ -14,7 +15,7 @@
  *
  *     clock(), malloc(n), free(p), new T    simt_device_clock(), ..., new (simt::device_heap) T
  *
- *     simt-translate STORAGE [--flat] [TOKENS] < PREPROCESSED > REWRITTEN
+ *     simt-translate STORAGE [--flat] [--relocatable] [TOKENS] < PREPROCESSED > REWRITTEN
  *
  * --flat asks the compiler to put the functions that a kernel calls in their callers' place.
  *
@@ -113,8 +114,7 @@ struct Lexer {
     void skip_line() { at = std::min(s.find('\n', at), s.size()); }
 
     /* Returns the flags of the line marker at `marker`, # 12 "file.h" FLAGS: 1 where a file
-     * begins, 2 where one goes on, and 3 if it is the system's. Returns "" where it is another
-     * directive. */
+     * begins, 2 where one goes on, 3 if it is the system's; "" at another directive. */
     string flags_at(size_t marker) const
     {
         const size_t quote = s.rfind('"', std::min(s.find('\n', marker), s.size()));
@@ -197,11 +197,13 @@ struct Lexer {
 };
 
 struct Translator {
-    const string storage; /* what a static __shared__ variable is declared as */
-    const bool flat;      /* Functions come in their callers' place. */
+    const string storage;   /* what a static __shared__ variable is declared as */
+    const bool flat;        /* Functions come in their callers' place. */
+    const bool relocatable; /* Files share their __device__ variables. */
     const string &text;
     std::vector<Token> t;
     int depth = 0;               /* of braces */
+    int namespaces = 0;          /* how many of the outer ones are those of namespaces */
     int device_depth = -1;       /* at which the current device function's body begins, or -1 */
     bool device_heading = false; /* a __global__ or __device__ came by since the last ; or } */
     bool host_heading = false;
@@ -243,8 +245,7 @@ struct Translator {
     }
 
     /* Returns whether a token is one of these. */
-    template <class... Spelling>
-    bool is(size_t i, Spelling... spelling) const
+    template <class... Spelling> bool is(size_t i, Spelling... spelling) const
     {
         return i < t.size() && t[i].kind != literal && ((t[i].spelling == spelling) || ...);
     }
@@ -309,14 +310,44 @@ struct Translator {
                 device_depth = depth;
             if (!launch_bounds.empty())
                 t[i + 1].lead.insert(0, " simt_launch_bounds(" + launch_bounds + ");");
+            if (depth == namespaces && statement_has(i, "namespace", "extern") && !is(i - 1, ")"))
+                namespaces++;
             depth++;
-        } else if (is(i, "}") && --depth == device_depth) {
-            device_depth = -1;
+        } else if (is(i, "}")) {
+            namespaces = std::min(namespaces, --depth);
+            if (depth == device_depth)
+                device_depth = -1;
         }
         if (is(i, "{", "}", ";")) {
             device_heading = host_heading = false;
             launch_bounds.clear();
         }
+    }
+
+    /* Returns whether one of the words stands before the token in its statement. */
+    template <class... Word> bool statement_has(size_t i, Word... words) const
+    {
+        while (--i > 0 && !is(i, ";", "{", "}"))
+            if (is(i, words...))
+                return true;
+        return false;
+    }
+
+    /* Returns what a variable's __device__, __constant__ or __managed__ at `i` becomes. */
+    string linkage(size_t i) const
+    {
+        size_t end = i;
+        while (!is(end, ";", "=", "{", "(") && end < t.size()) {
+            if (end > i && is(end, "__device__", "__constant__", "__managed__"))
+                return ""; /* that one says it */
+            end = is(end + 1, "(") && is(end, "alignas", "__attribute__") ? closing(end + 1) + 1
+                                                                          : end + 1;
+        }
+        const bool own =
+            !relocatable && depth == namespaces && !is(end, "(") && end < t.size() &&
+            !statement_has(end, "extern", "static", "inline", "template", "operator") &&
+            !(is(end, "{") && statement_has(end, "struct", "class", "union"));
+        return own ? "static __attribute__((unused))" : "";
     }
 
     /* Returns "A,B,N" for the parameters between the parentheses; "" where one has no name. */
@@ -455,7 +486,11 @@ struct Translator {
 
     void translate_word(size_t i)
     {
-        if (is(i, "__global__", "__device__", "__host__")) {
+        if (is(i, "__constant__", "__managed__")) {
+            replace(i, linkage(i));
+        } else if (is(i, "__device__") && !linkage(i).empty()) {
+            replace(i, linkage(i));
+        } else if (is(i, "__global__", "__device__", "__host__")) {
             (is(i, "__host__") ? host_heading : device_heading) = true;
             if (is(i, "__global__"))
                 note_parameters(i + 1);
@@ -523,8 +558,7 @@ struct Translator {
         return out + "\"";
     }
 
-    /* Returns what makes a token appear at its place in the author's file, whatever comes before
-     * it. */
+    /* Returns what makes a token appear at its place in the author's file. */
     string restart(size_t i) const
     {
         const size_t marker = t[i].marker, first = text.find('\n', marker) + 1;
@@ -619,8 +653,8 @@ struct Translator {
         const string dimensions = spelled(bracket + 2, end); /* of name[][N]: the N */
         erase(begin, end);
         if (device_depth < 0)
-            /* Outside functions this is not a pointer, which would be set once, not once per
-             * worker. */
+            /* Outside functions this is no pointer, which would be set once, not once per worker.
+             */
             replace(begin, "extern __thread " + type + " " + name + "[]" + dimensions +
                                " __asm__(\"simt_dynamic_shared\")");
         else
@@ -633,7 +667,7 @@ struct Translator {
 } /* namespace */
 
 /* Writes what was read, for programs that judge it: they need no reader of their own. */
-static bool write_tokens(const char *path, const Lexer &lexer, const std::vector<Token> &tokens)
+static bool write_tokens(const string &path, const Lexer &lexer, const std::vector<Token> &tokens)
 {
     std::ofstream out(path);
     auto directive = lexer.directives.begin();
@@ -651,16 +685,26 @@ static bool write_tokens(const char *path, const Lexer &lexer, const std::vector
 
 int main(int argc, char **argv)
 {
-    const bool flat = argc > 2 && string(argv[2]) == "--flat";
-    if (argc < 2 || argc > 3 + flat) {
-        std::cerr << "usage: simt-translate STORAGE [--flat] [TOKENS] < PREPROCESSED > REWRITTEN\n";
+    std::vector<string> arguments(argv + 1, argv + argc);
+    const auto has = [&](const char *option) {
+        const auto at = std::find(arguments.begin(), arguments.end(), option);
+        const bool there = at != arguments.end();
+        if (there)
+            arguments.erase(at);
+        return there;
+    };
+    const bool flat = has("--flat"), relocatable = has("--relocatable");
+    if (arguments.empty() || arguments.size() > 2) {
+        std::cerr
+            << "usage: simt-translate STORAGE [--flat] [--relocatable] [TOKENS] < PREPROCESSED > "
+               "REWRITTEN\n";
         return 2;
     }
     std::ios::sync_with_stdio(false);
     Lexer lexer{{std::istreambuf_iterator<char>(std::cin), {}}};
     const std::vector<Token> tokens = lexer.all();
-    if (argc == 3 + flat && !write_tokens(argv[argc - 1], lexer, tokens))
+    if (arguments.size() == 2 && !write_tokens(arguments[1], lexer, tokens))
         return 1;
-    std::cout << Translator{argv[1], flat, lexer.s, tokens}.run();
+    std::cout << Translator{arguments[0], flat, relocatable, lexer.s, tokens}.run();
     return std::cout.flush() ? 0 : 1;
 }

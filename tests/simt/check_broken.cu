@@ -595,6 +595,17 @@ __global__ void turn_without_fence(int *data)
 
 BROKEN(turn_without_fence, turn_without_fence<<<4, 32>>>(data))
 
+/* The lock was never set free: the kernel waits for what the memory happens to hold. */
+__global__ void lock_in_new_memory(int *lock)
+{
+    while (atomicCAS(lock, 0, 1) != 0) /* MARK lock_in_new_memory */
+        ;
+    atomicExch(lock, 0);
+}
+
+BROKEN(lock_in_new_memory, int *lock; cudaMalloc(&lock, 2 * sizeof *lock);
+       lock_in_new_memory<<<2, 64>>>(lock))
+
 /* ---- who does not come ---- */
 
 __global__ void early_return(int *data, int n)

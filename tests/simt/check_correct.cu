@@ -387,25 +387,6 @@ __global__ void spin_lock(int *data)
 
 CORRECT(spin_lock, 2, 12 * i, spin_lock<<<12, 32>>>(data))
 
-/* The first block sets a volatile flag, and the others poll it. */
-__global__ void volatile_flag(int *data)
-{
-    volatile int *flag = &data[0];
-    if (threadIdx.x == 0 && blockIdx.x == 0) {
-        data[100] = 5;
-        __threadfence(); /* the data is visible before the flag */
-        *flag = 1;
-    }
-    if (threadIdx.x == 0 && blockIdx.x > 0) {
-        while (*flag == 0)
-            ;
-        __threadfence(); /* the data is read after the flag */
-        data[blockIdx.x] = data[100];
-    }
-}
-
-CORRECT(volatile_flag, 4, i == 0 ? 1 : 5, volatile_flag<<<4, 32>>>(data))
-
 /* One warp hands a value to another through shared memory, without a barrier. */
 __global__ void flag_between_warps(int *data)
 {

@@ -21,6 +21,7 @@ typedef cudaError_t check_run(int *data);
 struct check_case {
     const char *name;
     check_run *run;
+    const char *says; /* in check_scopes.cu: a part of the report, or null */
 };
 
 /* check_counts.cu */
@@ -50,10 +51,12 @@ cudaError_t count_copies(const float *in, float *out, int pending);
 /* all blocks wait for a flag that the first one sets */
 cudaError_t count_waiting(int *data, int blocks);
 
-/* check_broken.cu and check_correct.cu: tables that end with a null name */
+/* check_broken.cu, check_correct.cu, check_scopes.cu: tables that end with a null name */
 enum { MOST_PROGRAMS = 64 };
-extern struct check_case broken_programs[MOST_PROGRAMS], correct_programs[MOST_PROGRAMS];
+extern struct check_case broken_programs[MOST_PROGRAMS], correct_programs[MOST_PROGRAMS],
+    scope_programs[MOST_PROGRAMS];
 int host_reads_device(const int *data);
+cudaError_t run_many_locks(int *data, int rounds); /* check_scopes.cu */
 
 #ifdef __cplusplus
 }
@@ -70,8 +73,16 @@ static inline bool add_program(struct check_case (&table)[MOST_PROGRAMS], const 
     int end = 0;
     while (table[end].name)
         end++;
-    table[end] = {name, run};
+    table[end] = {name, run, nullptr};
     return end < MOST_PROGRAMS - 1;
+}
+
+static inline struct check_case *last_program(struct check_case (&table)[MOST_PROGRAMS])
+{
+    struct check_case *last = table;
+    while (last[1].name)
+        last++;
+    return last;
 }
 #endif
 

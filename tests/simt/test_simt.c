@@ -106,7 +106,11 @@ FEATURE_TEST(atomic, shared_atomics)
 FEATURE_TEST(atomic, atomic_ref)
 FEATURE_TEST(atomic, lock_within_block)
 FEATURE_TEST(atomic, ordered_blocks)
-FEATURE_TEST(atomic, volatile_flag)
+/* The checked build lets it pass when it is told to. */
+int feature_volatile_flag(void);
+CALL_TEST(atomic, volatile_flag,
+          (setenv("SIMT_IGNORE", "volatile", 1),
+           in_three_orders("volatile_flag", feature_volatile_flag)))
 FEATURE_TEST(atomic, last_block)
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -831,6 +835,33 @@ CONDITIONAL_TEST(simtcc, memory_locations, on_cpu())
         "0, 0) || cudaMemAdvise(&cell, 4, cudaMemAdviseSetPreferredLocation, here) || "
         "cudaMemAdvise(&cell, 4, cudaMemAdviseSetAccessedBy, 0) || cell != 3; }' >prefetch.cu; "
         "simtcc prefetch.cu -o prefetch; ./prefetch");
+}
+
+/* In the fast build, too, a kernel that waits for what new memory happens to hold is told so. */
+CONDITIONAL_TEST(simtcc, tells_of_a_spin_on_new_memory, on_cpu())
+{
+    const char *said = run_script(
+        "echo '__global__ void take(int *lock) { while (atomicCAS(lock, 0, 1) != 0) ; } int main() "
+        "{ "
+        "int *lock; cudaMalloc(&lock, 4); take<<<2, 64>>>(lock); cudaDeviceSynchronize(); }' "
+        ">spin.cu; simtcc spin.cu -o spin; timeout 60 ./spin || [ $? -eq 86 ]");
+    expect_said(said, "waits for memory that was never written");
+}
+
+/* Each file has a __device__ variable of its own, as with nvcc, unless code is relocatable. */
+CONDITIONAL_TEST(simtcc, variables_of_one_name, on_cpu())
+{
+    run_script(
+        "echo 'struct S { int a; friend bool operator==(S, S); }; __device__ bool operator==(S x, "
+        "S "
+        "y) { return x.a == y.a; } __device__ struct S s; __device__ int n = 5; namespace m { "
+        "__constant__ int n[2] = {1, 2}; } void other(int *); __global__ void k(int *p) { *p = n + "
+        "m::n[1]; } int main() { int *p; cudaMallocManaged(&p, 8); k<<<1, 1>>>(p); other(p + 1); "
+        "cudaDeviceSynchronize(); return p[0] != 7 || p[1] != 70; }' >one.cu; echo 'struct S { int "
+        "a; }; __device__ struct S s; __device__ int n = 70; __global__ void l(int *p) { *p = n; } "
+        "void other(int *p) { l<<<1, 1>>>(p); }' >other.cu; simtcc one.cu other.cu -o own; ./own; "
+        "echo 'extern __device__ int n; __global__ void l(int *p) { *p = n + 65; } void other(int "
+        "*p) { l<<<1, 1>>>(p); }' >other.cu; simtcc -rdc=true one.cu other.cu -o shared; ./shared");
 }
 
 /* nvcc takes it, with a warning. */

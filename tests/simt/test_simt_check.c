@@ -7,6 +7,8 @@
 #include "counted.h"
 #include "said.h"
 
+#include <time.h>
+
 static bool checked(void)
 {
     if (strcmp(backend_name(), "check") == 0)
@@ -263,6 +265,7 @@ CONDITIONAL_TEST(counters, under_way, checked())
 CONDITIONAL_TEST(counters, waiting_is_one_load, checked())
 {
     static const char *const orders[] = {"inorder", "reversed", "random:1"};
+    setenv("SIMT_IGNORE", "volatile", 1);
     for (int i = 0; i < 3; i++) {
         setenv("SIMT_ORDER", orders[i], 1);
         struct counters c = counted(count_waiting(zeros(), 6));
@@ -422,6 +425,8 @@ REPORT_TEST(arrives_without_waiting, "race on shared memory (s, byte", "@arrives
             "@arrives_read")
 REPORT_TEST(last_block_without_fence, "race on global memory", "@partial_write", "@partial_read",
             "__threadfence()")
+REPORT_TEST(lock_in_new_memory, "uninitialised global memory (element 0 of lock)",
+            "@lock_in_new_memory")
 REPORT_TEST(turn_without_fence, "race on global memory", "@turn_without_fence",
             "is done, but a __threadfence() or a barrier is missing between")
 REPORT_TEST(early_return, "__syncthreads()", "@early_return")
@@ -493,6 +498,40 @@ CONDITIONAL_TEST(reports, in_every_order, checked())
                           orders[i]);
             reset_device();
         }
+}
+
+/* In each order of blocks and threads, the idioms are told from those that are too weak. */
+CONDITIONAL_TEST(scopes, are_told_apart, checked())
+{
+    static const char *const orders[] = {"inorder", "reversed", "random:1", "random:2"};
+    for (const struct check_case *each = scope_programs; each->name; each++)
+        for (int i = 0; i < 4; i++) {
+            setenv("SIMT_ORDER", orders[i], 1);
+            const cudaError_t error = each->run(zeros());
+            if (each->says)
+                report_says(each->says);
+            cr_expect_eq(error, each->says ? cudaErrorLaunchFailure : cudaSuccess,
+                         "%s with SIMT_ORDER=%s: %s", each->name, orders[i], backend_report());
+            reset_device();
+        }
+}
+
+/* What is known of others is found in a time that does not grow with all that happened: this took
+ * 44 s when it did. */
+CONDITIONAL_TEST(scopes, many_locks_are_quick, checked())
+{
+    const clock_t begin = clock();
+    cr_expect_eq(run_many_locks(zeros(), 3200), cudaSuccess, "%s", backend_report());
+    cr_expect_lt((double)(clock() - begin) / CLOCKS_PER_SEC, 5);
+}
+
+/* A program may say that its volatile accesses are atomic; other races are still reported. */
+CONDITIONAL_TEST(scopes, volatile_may_count_as_atomic, checked())
+{
+    setenv("SIMT_IGNORE", "volatile:volatile_flag", 1);
+    cr_expect_eq(find(scope_programs, "volatile_flag")->run(zeros()), cudaSuccess, "%s",
+                 backend_report());
+    cr_expect_neq(find(broken_programs, "sum_without_atomic")->run(zeros()), cudaSuccess);
 }
 
 /* -------------------------------------------------------------------------------------- fenced

@@ -1,8 +1,6 @@
-/*
- * Finds whose memory is at an address, and whether the kernel may touch it there. Every access of
+/* Finds whose memory is at an address, and whether the kernel may touch it there. Every access of
  * the compiled kernel comes through on_access: it is found to be shared, global, or the thread's
- * own, checked against its bounds, counted, and stamped.
- */
+ * own, checked against its bounds, counted, and stamped. */
 #include "check/check.h"
 #include "run/cluster.h"
 
@@ -13,8 +11,7 @@ namespace simt::check
 
 /* ---- pages and regions ---- */
 
-/* The table has two levels: address bits 47..30, then 29..12. Each lower table covers 1 GB of
- * addresses. */
+/* The table has two levels, by address bits 47..30, then 29..12: a lower one covers 1 GB. */
 constexpr unsigned page_bits = 12, table_bits = 18;
 constexpr size_t table_size = size_t{1} << table_bits;
 
@@ -130,11 +127,9 @@ static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
 
 /* ---- accesses ---- */
 
-/*
- * A thread that reads one address again and again waits for another thread to change it. How often
+/* A thread that reads one address again and again waits for another thread to change it. How often
  * it reads depends on luck, so the wait counts as one read. The other thread must also get a chance
- * to run: for atomic reads the runtime gives it one, but volatile reads are seen only here.
- */
+ * to run: for atomic reads the runtime gives it one, but volatile reads are seen only here. */
 static void notice_polling(ThreadState *thread, unsigned kind, const void *pointer)
 {
     constexpr unsigned polls_before_yield = 64;
@@ -175,8 +170,7 @@ Look other_look(const BlockState *block, uintptr_t address)
     return {};
 }
 
-/* Returns the part of the worker's shared memory in which an address lies; null for other
- * memory. */
+/* Returns the part of the worker's shared memory that has an address; null for other memory. */
 static const Reach *shared_reach(BlockState *block, uintptr_t address)
 {
     const Worker &w = *worker;
@@ -227,8 +221,8 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
 
     if (reach) {
         const Place &place = find_place(block, where, space, writes(kind), bytes);
-        if (shadow_access(thread, region ? nullptr : block, *reach->shadow, address, bytes, kind,
-                          place)) {
+        if (shadow_access(thread, region ? nullptr : block, *reach->shadow, address, bytes,
+                          kind | unsigned(thread->narrow) << kind_bits, place)) {
             if (is_counted(thread, kind, pointer))
                 count_access(thread, place, address, *reach);
             if (region && kind == plain_write)
@@ -237,6 +231,9 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
         if (kind >= volatile_read && kind <= atomic_update) {
             if (region)
                 remember_look(block, pointer, place.number);
+            block->last_look = {pointer, place.number};
+            block->last_looker = thread->number;
+            block->last_look_time = block->full_time;
             order_atomic(thread, pointer, region, writes(kind));
         }
     }
@@ -266,8 +263,7 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
     uintptr_t address = number_of(pointer);
     uintptr_t common = address | bytes | 16;
     unsigned piece = unsigned(common & -common);
-    /* Overwrites are not settled between the pieces: what the first of them overwrites changes
-     * after the last. */
+    /* They are not settled between pieces: what the first overwrites changes after the last. */
     settle_overwrites(current_thread_state()->block);
     for (const char *part = static_cast<const char *>(pointer), *end = part + bytes; part < end;
          part += piece)
@@ -277,8 +273,7 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
 
 /* ---- shared memory of a cluster's other blocks ---- */
 
-/* The blocks of a cluster run one at a time (run/cluster.h), so they may look at each other's
- * state. */
+/* A cluster's blocks run one at a time (run/cluster.h), so they may read each other's state. */
 int cluster_rank_of(const BlockState *block, uint32_t number)
 {
     const Cluster &cluster = *block->block->cluster;
@@ -305,8 +300,7 @@ void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsig
         report_visit(block, home, stamp,
                      "which may not have begun: no cluster_wait() has come before");
     shadow_access(thread, home, home->shared, address, bytes, kind, place);
-    /* A block that waits for a copy exists until the copy arrives. A block that does not wait is
-     * reported at its end. */
+    /* A block that waits for a copy exists until it arrives. Others are reported at their end. */
     if (home != block && kind != proxy_write_pending)
         home->visits[{stamp.block, stamp.thread()}] = stamp;
 }
@@ -315,7 +309,7 @@ void settle_visits(BlockState *block)
 {
     for (const auto &each : block->visits) /* no thread knows of these */
         if (std::none_of(block->thread, block->thread + block->block->threads,
-                         [&](const ThreadState &t) { return ordered_before(each.second, &t); }))
+                         [&](ThreadState &t) { return ordered_before(each.second, &t); }))
             report_visit(block, block, each.second,
                          "which may have ended: no cluster_arrive() and cluster_wait() come after");
 }

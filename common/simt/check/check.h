@@ -1,11 +1,10 @@
-/*
- * This is the checked build's own data, and what the files of this room do for each other. Two more
+/* This is the checked build's own data, and what the files of this room do for each other. Two more
  * files are called from outside: hooks.cpp by the runtime (host/checker.h), instrumentation.cpp by
- * the compiled kernel before each access.
- */
+ * the compiled kernel before each access. */
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,8 +35,7 @@ inline bool is_pending(unsigned kind)
     return kind == proxy_write_pending || kind == copy_pending;
 }
 
-/* A pending write becomes one of these when it has happened. No other access may meet a pending
- * write. */
+/* A pending write becomes one of these when it has happened. Nothing else may meet it before. */
 inline bool ends_pending(unsigned kind) { return kind == proxy_write || kind == copy_write; }
 
 /* Returns the kind that conflicts with the same accesses. */
@@ -46,28 +44,26 @@ inline bool reads(unsigned kind) { return !writes(kind) || kind == atomic_update
 
 /* ---- shadow memory ---- */
 
-/*
- * A stamp says who made an access, and when. `block` numbers the blocks of all launches since the
+/* A stamp says who made an access, and when. `block` numbers the blocks of all launches since the
  * program began, so a stamp from an earlier launch is recognised by its number and shadow memory
- * never has to be cleared. `time` counts the block's synchronisations: see order.cpp.
- */
-constexpr unsigned thread_bits = 10, kind_bits = 4, place_bits = 32 - thread_bits - kind_bits;
+ * never has to be cleared. `time` counts the block's synchronisations: see order.cpp. */
+constexpr unsigned thread_bits = 10, kind_bits = 4, narrow_bits = 1;
+constexpr unsigned place_bits = 32 - thread_bits - kind_bits - narrow_bits;
 
 struct Stamp {
     uint32_t block; /* 0: no access yet */
-    uint32_t who;   /* thread in the block, kind, place in the code: one word, for speed */
+    uint32_t who;   /* thread in the block, kind, scope, place in the code: one word, for speed */
     uint32_t time;
 
     unsigned thread() const { return who & ((1u << thread_bits) - 1); }
     unsigned kind() const { return who >> thread_bits & ((1u << kind_bits) - 1); }
-    uint32_t place() const { return who >> (thread_bits + kind_bits); }
+    bool narrow() const { return who >> (thread_bits + kind_bits) & 1; } /* atomic in its block */
+    uint32_t place() const { return who >> (32 - place_bits); }
 };
 
-/*
- * The shadow of one word, half word or byte. `write` is the last write. `other` are two accesses
+/* The shadow of one word, half word or byte. `write` is the last write. `other` are two accesses
  * since, chosen as far apart as possible (other blocks, other warps), so that a write without order
- * conflicts with one of them.
- */
+ * conflicts with one of them. */
 struct Cell {
     /* bit 0: locked; the rest: the launch in which the cell was split into smaller ones */
     uint32_t head;
@@ -75,21 +71,17 @@ struct Cell {
     Stamp other[2];
 };
 
-/*
- * A shadow covers a range of memory with a cell for every 4 bytes. A cell in which a thread touched
+/* A shadow covers a range of memory with a cell for every 4 bytes. A cell in which a thread touched
  * less than 4 bytes is split into two of 2 bytes, and those into two of 1 byte. The planes are
- * reserved addresses; pages come with first use.
- */
+ * reserved addresses; pages come with first use. */
 struct Shadow {
     uintptr_t base = 0; /* multiple of 4 */
     size_t bytes = 0;
     Cell *plane[3] = {nullptr, nullptr, nullptr};
-    /*
-     * This says for each word of 4 bytes when another plain read has nothing to add to its cell: in
+    /* This says for each word of 4 bytes when another plain read has nothing to add to its cell: in
      * the launch with this number (LaunchState::quiet), or in shared memory at this moment of the
      * block or of the warp (WarpState::quiet). Most reads look no further. Numbers go from 1 to
-     * last_quiet and begin again, with all words forgotten.
-     */
+     * last_quiet and begin again, with all words forgotten. */
     uint8_t *quiet = nullptr;
 };
 
@@ -124,8 +116,7 @@ inline Reach reach_of(uintptr_t begin, uintptr_t end, Shadow &shadow)
     return {begin, end, &shadow, reinterpret_cast<uintptr_t>(shadow.quiet) - shadow.base / 4};
 }
 
-/* A region is memory that kernels may touch: one allocation, empty when freed, or the program's
- * variables. */
+/* Kernels may touch a region: one allocation, empty when freed, or the program's variables. */
 struct Region {
     uintptr_t begin, end;
     Reach open;                   /* a wide part without a fence: what lies between two fences */
@@ -137,8 +128,7 @@ struct Region {
 
 Region *find_region(uintptr_t address); /* the one that owns the address's page, or null */
 Region *add_region(const void *begin, size_t bytes, const Allocation *allocation);
-/* Forgets the shadows of global memory: the blocks' numbers start again from 1, or only those of
- * Shadow::quiet do. */
+/* Forgets the shadows of global memory: blocks' numbers, or only Shadow::quiet's, begin again. */
 void forget_shadows(bool whole);
 void add_fence(const void *begin, size_t bytes);
 void add_written(const void *begin, size_t bytes);
@@ -153,8 +143,7 @@ struct Moved {
     size_t sectors, lines, wavefronts, ideal;
 };
 
-/* A place is an instruction of the program: a place in the code, by return address, and what it
- * does there. */
+/* A place is an instruction: a place in the code, by return address, and what it does there. */
 struct Place {
     const void *where;
     uint32_t number; /* the number of the place in the program: for reports */
@@ -164,8 +153,7 @@ struct Place {
     bool write;
 };
 
-/* A request is one execution of one instruction by a warp: who took part, and what each lane
- * touched. */
+/* A request is one execution of an instruction by a warp: who took part, and where it led. */
 struct Request {
     const Place &place;
     uint32_t lanes;
@@ -175,16 +163,14 @@ struct Request {
     Request(const Place &place, uint32_t lanes) : place(place), lanes(lanes) {}
 };
 
-/* A run is several executions of an instruction by one lane, at addresses one `step` apart, as in a
- * loop. */
+/* A run is several executions by one lane, at addresses one `step` apart, as in a loop. */
 struct Run {
     uintptr_t next; /* the address that would continue it; 1 where none can */
     uintptr_t step;
     size_t count;
 };
 
-/* This has the executions of an instruction since its warp last met. The k-th of all lanes make a
- * request. */
+/* It has all executions since its warp last met. The k-th of all lanes are a request. */
 struct alignas(64) Instruction {
     const void *where = nullptr; /* as in `place`; null before its first execution */
     uintptr_t begin;             /* the beginning of what it last touched, where ... */
@@ -257,27 +243,36 @@ struct Seen : std::vector<std::pair<const struct SyncObject *, size_t>> {
 /* A publication is what one thread made known at one moment: for each thread of its block, the
  * accesses before a time. */
 struct Publication {
-    uint32_t block, thread;
-    std::vector<uint32_t> known;
-    Seen seen;
+    uint32_t thread;
+    std::vector<uint32_t> far;  /* to other blocks, with what its block published here before */
+    std::vector<uint32_t> near; /* to its own block, to which smaller fences reach */
+    Seen seen;                  /* what it knew of others' publications, ... */
+    Seen all_seen;              /* ... with what those before it on this object knew */
 };
 
-/*
- * Threads synchronise on this address. Objects between blocks keep every publication, so that a
+/* Threads synchronise on this address. Objects between blocks keep every publication, so that a
  * thread that looked early does not know what came later; they live as long as the launch. Objects
- * within a block keep one number per thread.
- */
+ * within a block keep one number per thread. */
 struct SyncObject {
-    std::vector<Publication> publications;
+    std::deque<Publication> publications;
+    std::map<uint32_t, std::vector<size_t>> of_block; /* which of them are a block's */
     std::vector<uint32_t> known;
     Seen seen;
     uint32_t cluster_phase = 0;
 };
 
-/*
- * The barrier of a cluster makes this known to those who wait there: for each block, by rank, and
- * each of its threads, the accesses before a time.
- */
+/* A thread keeps this if it has looked at what others published. */
+struct Learnt {
+    /* what a fence of any scope, or a barrier, makes known: of its own block and of others */
+    std::vector<uint32_t> near;
+    Seen near_seen;
+    /* publications by which it was found to know something of a block: the last ones */
+    std::pair<uint32_t, const Publication *> found[8] = {};
+    unsigned next = 0;
+};
+
+/* The barrier of a cluster makes this known to those who wait there: for each block, by rank, and
+ * each of its threads, the accesses before a time. */
 struct ClusterKnowledge {
     std::vector<uint32_t> known[max_cluster_blocks];
     Seen seen;
@@ -297,20 +292,23 @@ struct WarpState {
     std::vector<std::unique_ptr<Instruction>> instructions; /* by Place::local */
     std::vector<uint32_t> touched; /* those with requests since the whole warp came together */
     Recent recent;
-    /* This is kept of earlier rounds, if anything has asked for it: how often each lane has loaded
-     * from shared memory. */
+    /* It says how often each lane loaded from shared memory before, if anything asked. */
     bool asked_for_loads = false;
     unsigned long long shared_loads[warp_size];
-    /* This is how often each of these lanes has loaded from global memory and not used shared
-     * memory since. */
+    /* They say how often each of these lanes loaded from global memory and not from shared. */
     uint32_t ahead = 0;
     size_t loads_ahead[warp_size];
 
     BlockState *block() const { return warp->block->checked; }
 };
 
-/* This is what a thread has done and learnt. Most accesses and barriers touch only its first cache
- * line. */
+/* By a look, an atomic or volatile operation, a block may learn what others did. */
+struct Look {
+    const void *address; /* null for none */
+    uint32_t place;
+};
+
+/* It has what a thread did and learnt. Most accesses and barriers touch its first line only. */
 struct alignas(64) ThreadState {
     BlockState *block;
     WarpState *warp;
@@ -321,7 +319,8 @@ struct alignas(64) ThreadState {
     /* an atomic or volatile read of this address, whose value is used from now on */
     const void *look_at = nullptr;
     bool look_at_global = false;
-    bool unfenced_write = false; /* wrote global memory since its last fence */
+    bool unfenced_write = false; /* wrote global memory since its last fence for the device */
+    bool narrow = false;         /* makes an atomic operation of the block's scope */
     /* how often it has come out of the cluster's barrier, or knows of a thread that has */
     uint32_t cluster_phase = 0;
     uintptr_t copied_struct = 0; /* while it reads one: where the struct begins */
@@ -329,24 +328,18 @@ struct alignas(64) ThreadState {
     const void *polled = nullptr;
     unsigned polls = 0; /* ... and how many more of the same went before */
 
-    uint32_t fence_time = 0, fence_full = 0, fence_warp = 0; /* what the last fence covers */
+    /* what its last fence of the device's scope covers, and its last fence of any */
+    uint32_t fence_time = 0, fence_full = 0, fence_warp = 0, near_time = 0, near_warp = 0;
     const void *published_on = nullptr; /* where it last published that, so as not to repeat it */
 
     /* per thread of the block; empty while warp and block times say it all */
     std::vector<uint32_t> known = {};
     Seen seen = {};     /* publications of other blocks */
-    Seen glimpsed = {}; /* the same, with no fence since */
+    Seen glimpsed = {}; /* the same, with no fence of the device's scope since */
+    std::unique_ptr<Learnt> learnt = {};
 };
 
-/* A look is an atomic or volatile operation on global memory, by which a block may learn what
- * others did. */
-struct Look {
-    const void *address; /* null for none */
-    uint32_t place;
-};
-
-/* A race is two accesses that nothing orders, and what the second block last looked at: see
- * other_look. */
+/* Nothing orders two accesses, and the second block last looked at this: see other_look. */
 struct Race {
     uintptr_t address;
     Stamp first, second;
@@ -368,19 +361,15 @@ struct Touch {
     const void *where;
 };
 
-/*
- * This is the first read of shared memory that no thread had written, until the next barrier. If
- * another thread writes it, then it is a race.
- */
+/* This is the first read of shared memory that no thread had written, until the next barrier. If
+ * another thread writes it, then it is a race. */
 struct Uninitialised {
     ThreadState *thread; /* null when there is none */
     Touch read;
 };
 
-/*
- * A guess is a plain read of a word that others change by atomic operations. When the same thread
- * goes on to a compare-and-swap there, that operation confirms the guess, and there is no race.
- */
+/* A guess is a plain read of a word that others change by atomic operations. When the same thread
+ * goes on to a compare-and-swap there, that operation confirms the guess, and there is no race. */
 struct Guess {
     Race race;            /* between the read and another access */
     bool noted_by_reader; /* not only by a writer that found the read */
@@ -395,6 +384,7 @@ struct BlockHistory {
     uint32_t full_time = 1;  /* each thread of the block knows what all did before this */
     uint32_t clean_full = 0; /* and everything before this was fenced */
     bool partial = false;    /* some ThreadState::known is in use */
+    bool glimpses = false;   /* and some Learnt::near */
     Seen seen = {};
     std::vector<uint32_t> grid_known = {};           /* grid_time when it last left grid.sync() */
     std::map<const void *, SyncObject> objects = {}; /* in shared memory, or of the runtime */
@@ -405,7 +395,10 @@ struct BlockHistory {
     std::vector<uint32_t> proxy_fenced = {}; /* per thread: accesses before it are fenced */
 
     Uninitialised uninitialised = {};
-    Look looks[2] = {};                     /* the last two at different addresses */
+    Look looks[2] = {}; /* the last two at different addresses */
+    /* the last atomic or volatile operation, who made it, and full_time then */
+    Look last_look = {};
+    uint32_t last_looker = 0, last_look_time = 0;
     Site last_barrier = {nullptr, 0};       /* its file is null before the first */
     std::unique_lock<std::mutex> held = {}; /* while the running thread makes an atomic operation */
     std::vector<Overwrite> overwrites = {}; /* made by one thread, not yet settled */
@@ -442,11 +435,11 @@ struct LaunchState {
     std::vector<uint32_t> grid_time = {}; /* cooperative: when blocks last came to grid.sync() */
     std::mutex lock = {};                 /* guards everything below */
     std::map<const void *, SyncObject> objects = {}; /* in global memory */
-    /* These are not yet confirmed. The key is the reader's block, its thread, and the word's
-     * address. */
+    /* They are not yet confirmed. The key is the reader's block, its thread, and the word. */
     std::map<std::tuple<uint32_t, unsigned, uintptr_t>, Guess> guesses = {};
-    std::atomic<bool> guessed{false};                        /* there have been some */
-    bool passes_races = false, passes_uninitialised = false; /* what SIMT_IGNORE asks for */
+    std::atomic<bool> guessed{false}; /* there have been some */
+    /* what SIMT_IGNORE asks for */
+    bool passes_races = false, passes_uninitialised = false, passes_volatile = false;
     unsigned long long passed = 0;
     std::string first_passed = {};
     /* The kernel freed these, but other threads may still be looking at their shadows. */
@@ -456,11 +449,10 @@ struct LaunchState {
     struct LaunchTrace *trace = nullptr;                /* null unless a trace is written */
 };
 
-/* Returns the stamp that an access leaves behind. */
+/* Returns the stamp that an access leaves behind. Above its kind may stand that it is narrow. */
 inline Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
 {
-    const uint32_t who =
-        thread->number | kind << thread_bits | place.number << (thread_bits + kind_bits);
+    const uint32_t who = thread->number | kind << thread_bits | place.number << (32 - place_bits);
     return Stamp{thread->block->number, who, thread->time};
 }
 
@@ -472,12 +464,10 @@ inline ThreadState *current_thread_state()
 
 /* ---- access.cpp: whose memory is an address, and may the kernel touch it there ---- */
 
-/* Handles one access of at most 16 bytes by kernel or host code. It does not return if the access
- * is not allowed. */
+/* Handles an access of at most 16 bytes, by a kernel or the host. Returns if it is allowed. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
 void look_at_next(ThreadState *thread); /* its next access needs a second look */
-/* Returns what the block last looked at by an atomic or volatile operation, other than the word
- * itself. */
+/* Returns what the block last looked at by an atomic or volatile operation, except the word. */
 Look other_look(const BlockState *block, uintptr_t address);
 /* Handles any number of bytes, with as many accesses as the hardware would need. */
 void on_range(const void *address, size_t bytes, unsigned kind, const void *where);
@@ -485,11 +475,9 @@ int cluster_rank_of(const BlockState *block, uint32_t number); /* -1: not of its
 /* The running thread stores in the shared memory of `home`, or uses an mbarrier there. */
 void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
                       const void *where);
-/* Settles visits before the last thread returns: no thread that could still come may have
- * visited. */
+/* It comes before the last thread returns: none that could still come may have visited. */
 void settle_visits(BlockState *block);
-/* Returns the same place in the calling worker's own shared memory, and which block of its cluster
- * owns it. */
+/* Returns the same place in the calling worker's shared memory, and which block owns it. */
 uintptr_t own_place(uintptr_t address, const BlockState **home);
 
 /* ---- count.cpp: requests, sectors, wavefronts ---- */
@@ -506,8 +494,7 @@ void count_requests(struct counters &counted, Space space, bool write, size_t la
 void add_counters(struct counters *sum, const struct counters &part);
 /* Adds a block that has ended to its launch, whose lock the caller holds. */
 void add_block(LaunchState *launch, const BlockState *block);
-/* Returns how often the thread has loaded from shared memory since this was first asked in its
- * warp. */
+/* Returns how often the thread has loaded from shared memory since its warp first asked. */
 unsigned long long shared_loads_of(const ThreadState *thread);
 
 /* ---- shadow.cpp: who touched each word last: races, reads of memory never written ---- */
@@ -516,8 +503,7 @@ unsigned long long shared_loads_of(const ThreadState *thread);
  * last met. It is counted, too. */
 template <unsigned bytes, AccessKind kind>
 void on_known_access(uintptr_t address, Instruction &instruction, ThreadState *thread);
-/* `home` is the block that owns the shared memory, or null. Returns false for threadIdx and its
- * like. */
+/* `home` is the block that owns shared memory, or null. Returns false for threadIdx and so on. */
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
                    unsigned bytes, unsigned kind, const Place &place);
 void settle_overwrites(BlockState *block);    /* before the running thread does anything else */
@@ -537,11 +523,14 @@ inline bool covers(const std::vector<uint32_t> &known, const Stamp &stamp)
 {
     return stamp.thread() < known.size() && stamp.time < known[stamp.thread()];
 }
-bool ordered_before(const Stamp &earlier, const ThreadState *thread);
+bool ordered_before(const Stamp &earlier, ThreadState *thread);
+/* Returns whether a fence is missing before what the thread does now, or of the other block one of
+ * the device's scope. */
 bool would_be_ordered_by_fence(const Stamp &earlier, const ThreadState *thread);
+bool would_be_ordered_by_wider_fence(const Stamp &earlier, const ThreadState *thread);
 void order_barrier(BlockState *block);
 void order_warp(WarpState *warp, uint32_t lanes);
-void order_fence(ThreadState *thread);
+void order_fence(ThreadState *thread, bool narrow);
 /* Comes before an atomic or volatile access, which may publish what a fence covered. What it sees
  * of others' publications is settled when the thread next does anything (order_look). */
 void order_atomic(ThreadState *thread, const void *address, bool global, bool writes);
@@ -563,8 +552,7 @@ void leave_cluster_barrier(ThreadState *thread);
 uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
 std::string source_line(const void *where); /* "tiled.cu:33"; "" without debug information */
-/* A segment is a part of the program, or of a library that it is linked with. The program's come
- * first. */
+/* It is a part of the program, or of a library linked with it. The program's come first. */
 struct Segment {
     uintptr_t base; /* what the object's own addresses are relative to */
     uintptr_t begin, end;
@@ -602,8 +590,7 @@ void trace_request(const WarpState *warp, const Request &request, const Moved &m
 void trace_note(const ThreadState *thread, const char *what, const void *object,
                 unsigned long long value, unsigned long long size, const void *where);
 void trace_round(const WarpState *warp); /* see close_round */
-/* Traces a barrier of the block, of a cluster or of a grid. `id` is that of a named barrier,
- * otherwise -1. */
+/* It traces a barrier of the block, a cluster or the grid. `id` is a named one's, or -1. */
 void trace_barrier(const BlockState *block, const char *which, Site site, int id);
 void trace_meeting(const WarpState *warp, const Meeting &meeting, Site site);
 void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where);
@@ -632,8 +619,7 @@ std::string misplaced_copy_wait(const std::string &file, int read, const CopyRea
 
 /* ---- report.cpp: the sentences ---- */
 
-/* Returns the device pointers among the launch's arguments, in the order of the kernel's
- * parameters. */
+/* Returns the device pointers among the launch's arguments, in the parameters' order. */
 std::vector<Argument> pointer_arguments(const LaunchState *launch);
 
 /* These two return where SIMT_IGNORE says so. A race ends the block in which the second access was
@@ -656,6 +642,5 @@ void report_host_access(const Touch &touch);
 /* ---- hooks.cpp: null, except in programs with exit.cpp ---- */
 
 extern void (*launch_listener)(const Launch &launch, const struct counters &counted);
-extern void (*report_listener)(const char *text);
 
 } /* namespace simt::check */

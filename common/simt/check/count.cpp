@@ -1,12 +1,10 @@
-/*
- * Loads, stores and bytes are simply added up. Sectors and wavefronts belong to a warp's request,
+/* Loads, stores and bytes are simply added up. Sectors and wavefronts belong to a warp's request,
  * but the lanes of a warp do not run side by side here: one runs until it has to wait, then the
  * next. So the lanes' accesses are matched: the k-th execution of an instruction by each lane,
  * counted from the last time that the whole warp met, is one request. All requests are evaluated
  * when the warp meets again.
  *
- * Nothing in this depends on the order in which threads or blocks run.
- */
+ * Nothing in this depends on the order in which threads or blocks run. */
 #include "check/check.h"
 #include "host/device.h"
 
@@ -18,8 +16,7 @@ namespace simt::check
 constexpr unsigned sector_bits = 5, line_bits = 7;
 constexpr unsigned banks = 32;
 
-/* Counts the different pieces of memory, of 1 << piece_bits bytes, for a request that is moved
- * `further`. */
+/* Counts the different pieces, of 1 << piece_bits bytes, of a request moved `further`. */
 static unsigned pieces(const Request &request, unsigned piece_bits, uintptr_t further = 0)
 {
     uintptr_t piece[warp_size];
@@ -31,8 +28,7 @@ static unsigned pieces(const Request &request, unsigned piece_bits, uintptr_t fu
     return unsigned(std::unique(piece, piece + lanes) - piece);
 }
 
-/* Counts the passes over the banks for some lanes: as many as the fullest bank has different
- * words. */
+/* Counts passes over the banks for some lanes: as many as the fullest bank has words. */
 static unsigned passes(const Request &request, uint32_t lanes, unsigned words_per_lane)
 {
     /* Neighbouring words are in different banks. */
@@ -102,9 +98,8 @@ void count_requests(struct counters &counted, Space space, bool write, size_t la
     }
 }
 
-/* Closes several requests, each one step further than the one before. In shared memory each is
- * like the first: its words are in other banks, but in as many, because `step` is in whole words
- * there. */
+/* Closes requests, each one step further than the one before. In shared memory all are like the
+ * first: in other banks, but as many, because `step` is in whole words. */
 static void close(const WarpState *warp, const Request &request, size_t requests, uintptr_t step)
 {
     BlockState *block = warp->block();

@@ -8,7 +8,6 @@ namespace simt::check
 
 /* These outlive the program's own variables. */
 static std::mutex lock;
-__attribute__((init_priority(101))) static std::vector<std::string> reports;
 __attribute__((init_priority(101))) static std::vector<std::pair<std::string, struct counters>>
     kernels; /* in order of first launch */
 
@@ -22,12 +21,6 @@ static void remember_launch(const Launch &launch, const struct counters &counted
             return;
         }
     kernels.emplace_back(name, counted);
-}
-
-static void remember_report(const char *text)
-{
-    std::lock_guard<std::mutex> hold(lock);
-    reports.push_back(text);
 }
 
 /* Returns "4.00", or nothing where nothing was counted. */
@@ -56,7 +49,7 @@ static void print_table()
     }
 }
 
-static bool print_all()
+static bool print_all(const std::vector<std::string> &reports)
 {
     std::unique_lock<std::mutex> hold(lock, std::try_to_lock);
     if (!kernels.empty())
@@ -69,7 +62,6 @@ static bool print_all()
 
 [[maybe_unused]] static const bool registered = [] {
     launch_listener = remember_launch;
-    report_listener = remember_report;
     print_reports = print_all;
     return true;
 }();

@@ -7,7 +7,6 @@ namespace simt::check
 {
 
 void (*launch_listener)(const Launch &launch, const struct counters &counted);
-void (*report_listener)(const char *text);
 
 static std::mutex totals_lock;
 static struct counters totals;
@@ -57,6 +56,7 @@ struct Hooks final : Checker {
             state->grid_time.assign(launch.blocks, 0);
         state->passes_races = is_ignored("race", kernel_name(launch));
         state->passes_uninitialised = is_ignored("uninitialised", kernel_name(launch));
+        state->passes_volatile = is_ignored("volatile", kernel_name(launch));
         state->has_shared = launch.dynamic_shared > 0 || static_shared_bytes(launch.entry) > 0;
         launch.checked = state;
         trace_launch_begin(state);
@@ -175,8 +175,7 @@ struct Hooks final : Checker {
         BlockState *state = warp.block->checked;
         WarpState *warp_state = &state->warp[warp.number];
         settle_overwrites(state);
-        /* The mask decides, because which lanes have returned by now depends on the order in which
-         * they ran. */
+        /* The mask decides: which lanes have returned depends on the order in which they ran. */
         if ((meeting.mask & warp.present) == warp.present)
             close_round(warp_state);
         const Site site = warp.thread[__builtin_ctz(meeting.arrived)].site;
@@ -203,13 +202,13 @@ struct Hooks final : Checker {
 
     void acquired(const void *object) override { order_acquire(current_thread_state(), object); }
 
-    void thread_fence() override
+    void thread_fence(int scope) override
     {
         if (!current_thread)
             return;
         ThreadState *thread = settled_thread();
         noted("thread_fence", nullptr, 0, 0, nullptr);
-        order_fence(thread);
+        order_fence(thread, scope >= simt_block);
     }
 
     void proxy_fence() override
@@ -249,26 +248,30 @@ struct Hooks final : Checker {
 
     /* ---- accesses ---- */
 
-    void atomic_access(const void *address, size_t bytes, AccessKind kind,
-                       const void *where) override
+    void atomic_access(const void *address, size_t bytes, AccessKind kind, const void *where,
+                       int scope) override
     {
         static const char *const names[] = {"atomic_read", "atomic_write", "", "atomic_update"};
-        const ThreadState *thread = current_thread_state();
+        ThreadState *thread = current_thread_state();
         if (!thread)
             return;
         if (writes(kind) || thread->polled != address) {
             thread->block->counted.atomics++;
             noted(names[kind - atomic_read], address, 0, bytes, where);
         }
-        /*
-         * The checker must learn of atomic operations in the order in which they are made.
+        /* The checker must learn of atomic operations in the order in which they are made.
          * Otherwise the last block to count itself would not be the last that it knows of. So from
          * its announcement to its end an operation holds a lock, which it shares with some other
-         * addresses.
-         */
+         * addresses. */
         static std::mutex locks[256];
         thread->block->held = std::unique_lock<std::mutex>(locks[number_of(address) / 8 % 256]);
+        /* It may wait for ever for what it has found there. */
+        const Uninitialised &noted = thread->block->uninitialised;
+        if (noted.thread == thread && noted.read.address == number_of(address))
+            settle_uninitialised(thread->block);
+        thread->narrow = scope >= simt_block;
         on_access(address, unsigned(bytes), kind, where);
+        thread->narrow = false;
     }
 
     void atomic_done() override
@@ -361,12 +364,7 @@ struct Hooks final : Checker {
     void written(const void *begin, size_t bytes) override { add_written(begin, bytes); }
     void fenced(const void *begin, size_t bytes) override { add_fence(begin, bytes); }
 
-    void reported(const char *text) override
-    {
-        trace_report(text);
-        if (report_listener)
-            report_listener(text);
-    }
+    void reported(const char *text) override { trace_report(text); }
 
     bool counters(struct ::counters *total) override
     {

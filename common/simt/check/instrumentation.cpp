@@ -1,10 +1,8 @@
-/*
- * The compiler put these calls into the kernels (see check/flags): one before every access to
+/* The compiler put these calls into the kernels (see check/flags): one before every access to
  * memory, under the names that GCC's thread and undefined-behaviour sanitizers use. Their libraries
  * are not linked; these functions stand in for them.
  *
- * The return address tells which access it is.
- */
+ * The return address tells which access it is. */
 #include "check/check.h"
 #include "host/errors.h"
 
@@ -17,12 +15,10 @@ using namespace simt::check;
 
 /* ---- plain accesses ---- */
 
-/*
- * Most accesses are plain reads, by an instruction that was in the same memory before, of words
+/* Most accesses are plain reads, by an instruction that was in the same memory before, of words
  * that others have read in the same way since they were last written. They are only counted. For
  * other plain accesses of such an instruction the shadow is checked, too. All others go through
- * on_access.
- */
+ * on_access. */
 template <unsigned bytes, AccessKind kind>
 __attribute__((always_inline)) inline void on_plain(const void *pointer, const void *where)
 {
@@ -124,8 +120,7 @@ extern "C" void *simt_memset(void *to, int value, size_t bytes)
 
 /* ---- atomic built-ins ---- */
 
-/* These are for __atomic_... and std::atomic: CUDA's own atomic functions are calls into the
- * runtime. */
+/* These serve __atomic_... and std::atomic. CUDA's own are calls into the runtime. */
 class AtomicBuiltIn
 {
     int order;
@@ -137,15 +132,15 @@ class AtomicBuiltIn
         : order(order)
     {
         if (writes(kind) && order >= __ATOMIC_RELEASE)
-            checker->thread_fence();
-        checker->atomic_access(const_cast<const void *>(address), bytes, kind, where);
+            checker->thread_fence(simt_system);
+        checker->atomic_access(const_cast<const void *>(address), bytes, kind, where, simt_system);
     }
 
     ~AtomicBuiltIn()
     {
         checker->atomic_done();
         if (order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE)
-            checker->thread_fence();
+            checker->thread_fence(simt_system);
     }
 };
 
@@ -189,7 +184,7 @@ ATOMICS(uint32_t, 32)
 ATOMICS(uint64_t, 64)
 /* clang-format on */
 
-extern "C" void __tsan_atomic_thread_fence(int) { checker->thread_fence(); }
+extern "C" void __tsan_atomic_thread_fence(int) { checker->thread_fence(simt_system); }
 
 extern "C" void __tsan_atomic_signal_fence(int) {}
 

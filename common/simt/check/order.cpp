@@ -24,26 +24,45 @@
 namespace simt::check
 {
 
-/* Returns whether a publication covers the stamp, or one that its publisher saw. `visited` says how
- * far the search has come. The last publications know most. */
-static bool seen_covers(const Seen &seen, const Stamp &stamp,
-                        std::map<const SyncObject *, size_t> &visited)
+/* Returns the last of an object's first publications that is the block's; null where none is. */
+static const Publication *last_of(const SyncObject *object, size_t length, uint32_t block)
 {
-    for (const auto &[object, length] : seen) {
-        size_t &looked_at = visited[object];
-        const size_t begin = std::exchange(looked_at, std::max(looked_at, length));
-        for (size_t i = length; i-- > begin;) {
-            const Publication &each = object->publications[i];
-            if ((each.block == stamp.block && covers(each.known, stamp)) ||
-                seen_covers(each.seen, stamp, visited))
-                return true;
-        }
-    }
-    return false;
+    const auto own = object->of_block.find(block);
+    if (own == object->of_block.end())
+        return nullptr;
+    const auto after = std::lower_bound(own->second.begin(), own->second.end(), length);
+    return after == own->second.begin() ? nullptr : &object->publications[*std::prev(after)];
 }
 
-/* Returns what the thread knows from the barrier of its cluster; null before it knows of any
- * phase. */
+/* Finds a publication by a test, among what was seen and what its publishers had seen. */
+template <class Test>
+static const Publication *find_seen(const Seen &seen, uint32_t block, const Test &test)
+{
+    Seen looked_at;
+    std::vector<std::pair<const SyncObject *, size_t>> all(seen.begin(), seen.end());
+    for (size_t i = 0; i < all.size(); i++) {
+        const auto [object, length] = all[i];
+        size_t &before = looked_at.length(object);
+        if (before >= length)
+            continue;
+        before = length;
+        const Publication *last = last_of(object, length, block);
+        if (last && test(*last))
+            return last;
+        const Seen &more = object->publications[length - 1].all_seen;
+        all.insert(all.end(), more.begin(), more.end());
+    }
+    return nullptr;
+}
+
+/* The same for a publication that covers the stamp. */
+static const Publication *find_cover(const Seen &seen, const Stamp &stamp)
+{
+    return find_seen(seen, stamp.block,
+                     [&](const Publication &each) { return covers(each.far, stamp); });
+}
+
+/* Returns what the thread knows from its cluster's barrier; null before it knows of a phase. */
 static const ClusterKnowledge *knowledge(const ThreadState *thread)
 {
     const uint32_t phase = known_cluster_phase(thread);
@@ -58,7 +77,30 @@ static bool cluster_orders(const ThreadState *thread, const Stamp &earlier)
     return rank >= 0 && covers(known->known[rank], earlier);
 }
 
-bool ordered_before(const Stamp &earlier, const ThreadState *thread)
+static Learnt &learnt_by(ThreadState *thread)
+{
+    if (!thread->learnt)
+        thread->learnt = std::make_unique<Learnt>();
+    return *thread->learnt;
+}
+
+/* Returns whether publications that the thread has seen cover what another block did. */
+static bool knows_of_block(ThreadState *thread, const Stamp &earlier)
+{
+    Learnt &learnt = learnt_by(thread);
+    for (const auto &[block, publication] : learnt.found)
+        if (block == earlier.block && publication && covers(publication->far, earlier))
+            return true;
+    std::lock_guard<std::mutex> hold(thread->block->launch->lock);
+    const Publication *found = find_cover(thread->seen, earlier);
+    if (!found)
+        found = find_cover(thread->block->seen, earlier);
+    if (found)
+        learnt.found[learnt.next++ % 8] = {earlier.block, found};
+    return found;
+}
+
+bool ordered_before(const Stamp &earlier, ThreadState *thread)
 {
     const BlockState *block = thread->block;
     if (cluster_orders(thread, earlier))
@@ -74,19 +116,26 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
     if (!block->grid_known.empty() &&
         earlier.time < block->grid_known[earlier.block - launch->first_block])
         return true;
-    if (thread->seen.empty() && block->seen.empty())
-        return false;
-    std::lock_guard<std::mutex> hold(launch->lock);
-    std::map<const SyncObject *, size_t> visited;
-    return seen_covers(thread->seen, earlier, visited) ||
-           seen_covers(block->seen, earlier, visited);
+    return (!thread->seen.empty() || !block->seen.empty()) && knows_of_block(thread, earlier);
 }
 
 bool would_be_ordered_by_fence(const Stamp &earlier, const ThreadState *thread)
 {
     std::lock_guard<std::mutex> hold(thread->block->launch->lock);
-    std::map<const SyncObject *, size_t> visited;
-    return seen_covers(thread->glimpsed, earlier, visited);
+    return earlier.block == thread->block->number
+               ? thread->learnt && covers(thread->learnt->near, earlier)
+               : find_cover(thread->glimpsed, earlier) != nullptr;
+}
+
+bool would_be_ordered_by_wider_fence(const Stamp &earlier, const ThreadState *thread)
+{
+    const auto covers_near = [&](const Publication &each) { return covers(each.near, earlier); };
+    std::lock_guard<std::mutex> hold(thread->block->launch->lock);
+    const Seen *const all[] = {&thread->glimpsed, &thread->seen, &thread->block->seen};
+    for (const Seen *seen : all)
+        if (find_seen(*seen, earlier.block, covers_near))
+            return true;
+    return false;
 }
 
 void begin_moment(BlockState *block)
@@ -129,16 +178,27 @@ static void join(Seen &into, const Seen &from)
         into.length(object) = std::max(into.length(object), length);
 }
 
-/* From here on the thread knows what it has glimpsed. */
+/* From here on the thread knows what it has glimpsed, of its own block and of what that knew. */
+static void confirm_near(ThreadState *thread)
+{
+    if (!thread->learnt || (thread->learnt->near.empty() && thread->learnt->near_seen.empty()))
+        return;
+    join(thread->seen, std::exchange(thread->learnt->near_seen, {}));
+    join(thread->known, std::exchange(thread->learnt->near, {}));
+    thread->block->partial = true;
+    learnt(thread->warp);
+}
+
+/* The same of everything. */
 static void confirm(ThreadState *thread)
 {
+    confirm_near(thread);
     join(thread->seen, thread->glimpsed);
     thread->glimpsed.clear();
 }
 
-/* Returns what the thread knows about its block, one number per thread: what all did before
- * `block_time`, its warp before `warp_time`, itself before `own_time`, and what else it has
- * learnt. */
+/* Returns what the thread knows of its block, by thread: what all did before `block_time`, its
+ * warp before `warp_time`, itself before `own_time`, and what else it learnt. */
 static std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t block_time,
                                          uint32_t warp_time, uint32_t own_time)
 {
@@ -160,15 +220,18 @@ static std::vector<uint32_t> all_known(const ThreadState *thread)
     return known;
 }
 
-/* Returns the same as of its last fence: what it may publish. */
+/* Return the same as of its last fence for the device, or for its block: what it may publish. */
 static std::vector<uint32_t> fenced_known(const ThreadState *thread)
 {
     return known_as_of(thread, std::max(thread->fence_full, thread->block->clean_full),
                        thread->fence_warp, thread->fence_time);
 }
+static std::vector<uint32_t> near_known(const ThreadState *thread)
+{
+    return known_as_of(thread, thread->block->full_time, thread->near_warp, thread->near_time);
+}
 
-/* Begins a new moment: what the thread does from now on is not covered by what it published
- * before. */
+/* Begins a moment: what the thread does now is not covered by what it published before. */
 static void step(ThreadState *thread) { thread->time = ++thread->block->now; }
 
 /* ---- barriers ---- */
@@ -180,6 +243,7 @@ void order_barrier(BlockState *block)
     for (unsigned i = 0; fenced && i < block->block->threads; i++)
         fenced = !block->thread[i].unfenced_write;
 
+    bool learns = block->launch->published || block->glimpses;
     block->full_time = ++block->now;
     begin_moment(block);
     if (fenced)
@@ -189,10 +253,12 @@ void order_barrier(BlockState *block)
         thread.time = block->now;
         if (fenced)
             thread.published_on = nullptr;
-        if (thread.look_at)
+        if (thread.look_at) {
             order_look(&thread);
+            learns = true;
+        }
         block->cluster_phase = std::max(block->cluster_phase, thread.cluster_phase);
-        if (block->launch->published) {
+        if (learns) {
             confirm(&thread);
             join(block->seen, thread.seen);
             thread.seen.clear();
@@ -200,17 +266,22 @@ void order_barrier(BlockState *block)
         if (block->partial)
             thread.known.clear();
     }
-    block->partial = false;
+    block->partial = block->glimpses = false;
     block->objects.clear(); /* nothing more can be learned from them */
 }
 
-/* The thread may now publish what it did before, and what its warp and its block did. */
-static void fenced_now(ThreadState *thread)
+/* The thread may now publish what it did before, and what its warp and its block did; to its own
+ * block only where the fence is narrow. */
+static void fenced_now(ThreadState *thread, bool narrow)
 {
+    thread->near_time = thread->time;
+    thread->near_warp = thread->warp->full_time;
+    thread->published_on = nullptr;
+    if (narrow)
+        return;
     thread->fence_time = thread->time;
     thread->fence_full = thread->block->full_time;
     thread->fence_warp = thread->warp->full_time;
-    thread->published_on = nullptr;
 }
 
 void order_warp(WarpState *warp, uint32_t lanes)
@@ -223,7 +294,9 @@ void order_warp(WarpState *warp, uint32_t lanes)
     for (unsigned lane : bits(lanes)) {
         if (thread[lane].look_at)
             order_look(&thread[lane]);
-        if (block->launch->published) {
+        if (block->glimpses)
+            confirm_near(&thread[lane]);
+        if (block->launch->published || block->glimpses) {
             join(seen, thread[lane].seen);
             join(glimpsed, thread[lane].glimpsed);
         }
@@ -247,35 +320,47 @@ void order_warp(WarpState *warp, uint32_t lanes)
     for (unsigned lane : bits(lanes)) {
         thread[lane].time = block->now;
         thread[lane].cluster_phase = cluster_phase;
-        if (block->launch->published) {
+        if (block->launch->published || block->glimpses) {
             thread[lane].seen = seen;
             thread[lane].glimpsed = glimpsed;
         }
         if (fenced)
-            fenced_now(&thread[lane]);
+            fenced_now(&thread[lane], false);
     }
 }
 
 /* ---- fences and publications ---- */
 
-void order_fence(ThreadState *thread)
+void order_fence(ThreadState *thread, bool narrow)
 {
     if (thread->look_at)
         order_look(thread);
-    confirm(thread);
+    narrow ? confirm_near(thread) : confirm(thread);
     thread->block->launch->fenced = true;
-    thread->unfenced_write = false;
+    thread->unfenced_write &= narrow;
     step(thread);
-    fenced_now(thread);
+    fenced_now(thread, narrow);
 }
 
-/* Publishes to all who look at the object, in whatever block. The caller holds the launch's
- * lock. */
-static void publish(const ThreadState *thread, SyncObject &object, std::vector<uint32_t> known)
+/* Publishes to all who look at the object, in whatever block: to other blocks if `far` is not
+ * empty. The caller holds the launch's lock. */
+static void publish(const ThreadState *thread, SyncObject &object, std::vector<uint32_t> far,
+                    std::vector<uint32_t> near)
 {
     const BlockState *block = thread->block;
-    object.publications.push_back({block->number, thread->number, std::move(known), thread->seen});
-    join(object.publications.back().seen, block->seen);
+    Publication made = {thread->number, std::move(far), std::move(near), {}, {}};
+    if (!made.far.empty()) {
+        made.seen = thread->seen;
+        join(made.seen, block->seen);
+        made.all_seen = made.seen;
+    }
+    const size_t count = object.publications.size();
+    if (const Publication *before = last_of(&object, count, block->number))
+        join(made.far, before->far);
+    if (count > 0)
+        join(made.all_seen, object.publications.back().all_seen);
+    object.of_block[block->number].push_back(count);
+    object.publications.push_back(std::move(made));
     block->launch->published = true;
     for (uint8_t &quiet : block->launch->quiet)
         __atomic_store_n(&quiet, never_quiet, __ATOMIC_RELAXED);
@@ -285,19 +370,29 @@ void order_atomic(ThreadState *thread, const void *address, bool global, bool wr
 {
     BlockState *block = thread->block;
     /* Only a thread that has something to publish makes an object. */
-    const bool publishes =
-        writes && block->launch->fenced && (thread->fence_time > 0 || block->clean_full > 0);
+    const bool far = thread->fence_time > 0 || block->clean_full > 0;
+    const bool publishes = writes && block->launch->fenced && (far || thread->near_time > 0);
     if (publishes && global && thread->published_on != address) {
         std::lock_guard<std::mutex> hold(block->launch->lock);
-        publish(thread, block->launch->objects[address], fenced_known(thread));
+        publish(thread, block->launch->objects[address],
+                far ? fenced_known(thread) : std::vector<uint32_t>(), near_known(thread));
         thread->published_on = address;
     } else if (publishes && !global) {
         SyncObject &object = block->objects[address];
-        join(object.known, fenced_known(thread));
+        join(object.known, near_known(thread));
         join(object.seen, thread->seen);
     }
     thread->look_at = address;
     thread->look_at_global = global;
+}
+
+/* The thread has seen what another of its block published. */
+static void glimpse(ThreadState *thread, const std::vector<uint32_t> &near, const Seen &seen)
+{
+    Learnt &learnt = learnt_by(thread);
+    join(learnt.near, near);
+    join(learnt.near_seen, seen);
+    thread->block->glimpses = true;
 }
 
 void order_look(ThreadState *thread)
@@ -305,8 +400,12 @@ void order_look(ThreadState *thread)
     BlockState *block = thread->block;
     LaunchState *launch = block->launch;
     const void *address = std::exchange(thread->look_at, nullptr);
-    if (!thread->look_at_global)
-        return order_acquire(thread, address);
+    if (!thread->look_at_global) {
+        const auto found = block->objects.find(address);
+        if (found != block->objects.end())
+            glimpse(thread, found->second.known, found->second.seen);
+        return;
+    }
     if (!launch->published)
         return;
     std::lock_guard<std::mutex> hold(launch->lock);
@@ -317,14 +416,13 @@ void order_look(ThreadState *thread)
     const size_t from = std::max(thread->seen.length(object), thread->glimpsed.length(object));
     thread->glimpsed.length(object) = object->publications.size();
     /* What other warps of the same block published there is knowledge about this block. */
-    for (size_t i = from; i < object->publications.size(); i++) {
-        const Publication &publication = object->publications[i];
-        if (publication.block != block->number || publication.thread == thread->number)
-            continue;
-        join(thread->known, publication.known);
-        learnt(thread->warp);
-        block->partial = true;
-    }
+    const auto own = object->of_block.find(block->number);
+    if (own == object->of_block.end())
+        return;
+    for (auto i = std::lower_bound(own->second.begin(), own->second.end(), from);
+         i != own->second.end(); ++i)
+        if (const Publication &each = object->publications[*i]; each.thread != thread->number)
+            glimpse(thread, each.near, each.seen);
 }
 
 void order_release(ThreadState *thread, const void *object, const Block &home)
@@ -332,7 +430,7 @@ void order_release(ThreadState *thread, const void *object, const Block &home)
     BlockState *block = thread->block;
     if (home.checked != block) { /* in the cluster */
         std::lock_guard<std::mutex> hold(block->launch->lock);
-        publish(thread, block->launch->objects[object], all_known(thread));
+        publish(thread, block->launch->objects[object], all_known(thread), {});
     } else {
         SyncObject &shared = block->objects[object];
         join(shared.known, all_known(thread));
@@ -342,8 +440,7 @@ void order_release(ThreadState *thread, const void *object, const Block &home)
     step(thread);
 }
 
-/* Any thread's fence counts: the check does not follow which fence lies on the way from a write to
- * a read. */
+/* Any thread's fence counts, wherever it lies on the way from a write to a read. */
 void order_proxy_fence(ThreadState *thread)
 {
     join(thread->block->proxy_fenced, all_known(thread));
@@ -383,8 +480,7 @@ void arrive_at_cluster(ThreadState *thread, bool relaxed)
     if (relaxed)
         return;
     ClusterKnowledge &arriving = state->arriving;
-    /* The thread tells only about its own block: what it knows of others it has from earlier
-     * phases. */
+    /* The thread tells about its own block: of others it knows from earlier phases. */
     join(arriving.known[block->block->rank], all_known(thread));
     join(arriving.seen, thread->seen);
     join(arriving.seen, block->seen);

@@ -1,5 +1,4 @@
-/* Writes the sentences: what happened, where, to which memory, and, where it is clear, what to
- * do. */
+/* Writes the sentences: what happened, where, to which memory, and what to do if that is clear. */
 #include "check/check.h"
 #include "host/errors.h"
 #include "host/symbols.h"
@@ -277,11 +276,9 @@ static bool same_file(const std::string &one, const std::string &other)
     return one.substr(one.rfind('/') + 1) == other.substr(other.rfind('/') + 1);
 }
 
-/*
- * Says between which lines, "folder/file.cu:12", a barrier is missing, or which barrier should
+/* Says between which lines, "folder/file.cu:12", a barrier is missing, or which barrier should
  * stand there. Both accesses came after the barrier `last`. If that stands between the two lines,
- * the earlier line came second, in the next round of a loop.
- */
+ * the earlier line came second, in the next round of a loop. */
 static std::string missing_barrier(const LaunchState *launch, bool one_warp,
                                    const std::string &first, const std::string &second, Site last)
 {
@@ -307,12 +304,23 @@ static std::string missing_barrier(const LaunchState *launch, bool one_warp,
                        : format(" between line %d and line %d", before, after));
 }
 
+static bool is_atomic(const Stamp &stamp)
+{
+    return stamp.kind() >= atomic_read && stamp.kind() <= atomic_update;
+}
+
 static bool one_is_atomic(const Stamp &first, const Stamp &second)
 {
-    const auto is_atomic = [](const Stamp &stamp) {
-        return stamp.kind() >= atomic_read && stamp.kind() <= atomic_update;
-    };
     return is_atomic(first) != is_atomic(second);
+}
+
+/* Returns whether both accesses would be allowed within a block: they are atomic or volatile. */
+static bool allowed_within_block(const Stamp &first, const Stamp &second)
+{
+    const auto is_either = [](const Stamp &s) {
+        return s.kind() / 2 == volatile_read / 2 || is_atomic(s);
+    };
+    return is_either(first) && is_either(second);
 }
 
 /* `second_block` is null when it may be over. */
@@ -323,10 +331,23 @@ static std::string advice_between_blocks(const LaunchState *launch, const BlockS
     /* The second block has looked at something else, which may have told it that the first is done.
      * Without a fence that means nothing. */
     const std::string block = block_name(launch, first.block);
-    if (second_block && would_be_ordered_by_fence(first, &second_block->thread[second.thread()]))
-        return "; the operation at " + at(place_address(look.place)) + " tells it that " + block +
-               " is done, but a __threadfence() or a barrier is missing between that and " +
+    if (is_atomic(first) && is_atomic(second))
+        return "; the operation at " + at(first.narrow() ? first : second) +
+               " is atomic for its own block only: two blocks need the device's scope "
+               "(atomicAdd() and not atomicAdd_block(), cuda::thread_scope_device)";
+    const ThreadState *thread = second_block ? &second_block->thread[second.thread()] : nullptr;
+    const std::string told = "; the operation at " + at(place_address(look.place)) +
+                             " tells it that " + block + " is done";
+    if (thread && would_be_ordered_by_fence(first, thread))
+        return told + ", but a __threadfence() or a barrier is missing between that and " +
                at(second);
+    if (thread && would_be_ordered_by_wider_fence(first, thread))
+        return told + ", but the fence of " + block + " after " + at(first) +
+               " is for its own block only: a __threadfence() is missing";
+    if (allowed_within_block(first, second))
+        return format("; volatile orders nothing between blocks: make both accesses atomic "
+                      "(SIMT_IGNORE=volatile:%s takes volatile ones for atomic)",
+                      bare(kernel_name(*launch->launch)).c_str());
     if (writes(first.kind()) && look.address)
         return "; if the operation at " + at(place_address(look.place)) +
                " is what tells it that " + block + " is done, a __threadfence() of " + block +
@@ -349,7 +370,7 @@ static std::string wait_for_copy(const Stamp &copy, const Stamp &read)
 }
 
 static std::string advice_within_block(const LaunchState *launch, const BlockState *block,
-                                       const Stamp &first, const Stamp &second)
+                                       uintptr_t address, const Stamp &first, const Stamp &second)
 {
     if (one_is_atomic(first, second))
         return "; make the other access atomic too, or put a __syncthreads() between them";
@@ -364,10 +385,35 @@ static std::string advice_within_block(const LaunchState *launch, const BlockSta
     const bool both_write = writes(first.kind()) && writes(second.kind());
     if (both_write && first.place() == second.place())
         return "; two threads store different values in one place";
+    /* A lock, or a flag, which would do if it had the fences. */
+    const ThreadState &thread = block->thread[second.thread()];
+    const std::string told = "; the operation at " + at(place_address(block->last_look.place)) +
+                             " tells it that " + thread_name(launch, first.thread()) +
+                             " is done, but a __threadfence_block() ";
+    if (would_be_ordered_by_fence(first, &thread))
+        return told + "or a barrier is missing between that and " + at(second);
+    if (writes(first.kind()) && block->last_look.address && block->last_looker == second.thread() &&
+        block->last_look_time == block->full_time &&
+        memory_at(address) != block->last_look.address &&
+        first.thread() / warp_size != second.thread() / warp_size)
+        return "; if the operation at " + at(place_address(block->last_look.place)) +
+               " is what tells it that " + thread_name(launch, first.thread()) +
+               " is done, a __threadfence_block() of " + thread_name(launch, first.thread()) +
+               " is missing between " + at(first) + " and the operation that says so";
     const unsigned warp = first.thread() / warp_size;
     const bool one_warp = warp == second.thread() / warp_size;
     return "; " + missing_barrier(launch, one_warp, at(first), at(second),
                                   one_warp ? block->warp[warp].last_barrier : block->last_barrier);
+}
+
+/* Returns in which turn the block of an access runs; 0 where the order is drawn. */
+static unsigned long long turn_of(const LaunchState *launch, const Stamp &stamp)
+{
+    const unsigned long long linear = stamp.block - launch->first_block;
+    const Order::Kind order = launch->launch->order.kind;
+    return order == Order::random     ? 0
+           : order == Order::reversed ? launch->blocks - 1 - linear
+                                      : linear;
 }
 
 static std::string race_text(const LaunchState *launch, const BlockState *block, const Race &race)
@@ -384,13 +430,15 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
         text += global_name(launch, address);
     }
     text += "): ";
-    for (const Stamp *side : {&first, &second}) {
+    const bool swapped = two_blocks && turn_of(launch, first) > turn_of(launch, second);
+    for (const bool other : {swapped, !swapped}) {
+        const Stamp &side = other ? second : first;
         if (two_blocks)
-            text += block_name(launch, side->block) + " ";
-        text += deed(launch, *side) + (side == &first ? ", " : "");
+            text += block_name(launch, side.block) + " ";
+        text += deed(launch, side) + (other == swapped ? ", " : "");
     }
     if (!two_blocks)
-        text += advice_within_block(launch, block, first, second);
+        text += advice_within_block(launch, block, address, first, second);
     else if (block && !one_is_atomic(first, second) && cluster_rank_of(block, first.block) >= 0 &&
              cluster_rank_of(block, second.block) >= 0)
         text += "; a cluster_arrive() and a cluster_wait() are missing between them";
@@ -425,10 +473,17 @@ void report_race(LaunchState *launch, BlockState *block, const Race &race)
     const std::string text = many ? "" : race_text(launch, block, race);
     if (launch->passes_races)
         return let_pass(launch, text);
+    /* If blocks ran one after another, the later of the two would find it. */
+    const auto turn = std::max(turn_of(launch, race.first), turn_of(launch, race.second));
+    report_in_turn(*launch->launch, turn, cudaErrorLaunchFailure, text);
     if (!block)
-        return report(*launch->launch, cudaErrorLaunchFailure, "%s", text.c_str());
+        return;
     block->uninitialised.thread = nullptr; /* it may be this very access */
-    fail(block, text);
+    if (std::exchange(block->block->turn, std::max(block->block->turn, turn)) < turn)
+        return; /* until it has to wait, the earlier goes on: it may race with one that is earlier
+                   still */
+    block->held = {};
+    abandon_block();
 }
 
 void report_visit(BlockState *block, const BlockState *home, const Stamp &visit, const char *how)

@@ -1,8 +1,6 @@
-/*
- * Shadow memory remembers who touched each word last. It finds races (two accesses, at least one a
+/* Shadow memory remembers who touched each word last. It finds races (two accesses, at least one a
  * write, with nothing that orders them) and reads of shared memory that the block never wrote, or
- * of global memory that was never written.
- */
+ * of global memory that was never written. */
 #include "check/check.h"
 
 #include <sched.h>
@@ -43,9 +41,8 @@ void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
         shadow.plane[level] = plane;
         plane += (shadow.bytes / 4 + 1) << level;
     }
-    /* Otherwise each small page costs two faults, because a read comes first, then a write. This is
-     * not done for words in parts, which are few, nor for large memory, of which a kernel may touch
-     * little. */
+    /* Otherwise each small page costs two faults, a read's, then a write's. It is not done for
+     * parts of words, which are few, nor for large memory, of which little may be touched. */
     if (bytes <= size_t{64} << 20)
         madvise(memory,
                 size_t(reinterpret_cast<char *>(shadow.plane[1]) - static_cast<char *>(memory)),
@@ -125,13 +122,14 @@ static bool conflicts(const Stamp &a, const Access &access)
     unsigned one = conflict_kind(a.kind()), two = conflict_kind(access.stamp.kind());
     if (!writes(one) && !writes(two))
         return false;
+    const bool two_blocks = a.block != access.stamp.block;
     if (one >= atomic_read && two >= atomic_read)
-        return false;
+        return two_blocks && (a.narrow() || access.stamp.narrow());
     if (one >= volatile_read && two >= volatile_read) {
-        /*
-         * Flags are polled by volatile accesses. But within a warp, code from before Volta used
-         * them to rely on lanes that run in lock step, and that is a race now.
-         */
+        if (two_blocks)
+            return !access.thread->block->launch->passes_volatile;
+        /* Within a block flags are polled by volatile accesses. But within a warp, code from before
+         * Volta used them to rely on lanes that run in lock step, and that is a race now. */
         bool both_volatile = one < atomic_read && two < atomic_read;
         return both_volatile && access.home && same_warp(a, access.stamp);
     }
@@ -145,8 +143,7 @@ static bool precedes(const Stamp &earlier, const Access &access)
 
 /* Keeps a read as one of the two that stand for all since the last write, but replaces reads that
  * are over, because they came before it. Returns whether neither of the two is over. */
-template <class Over>
-static inline bool keep(Cell &cell, const Stamp &stamp, const Over &is_over)
+template <class Over> static inline bool keep(Cell &cell, const Stamp &stamp, const Over &is_over)
 {
     Stamp &a = cell.other[0], &b = cell.other[1];
     if (is_over(a)) {
@@ -219,13 +216,15 @@ static bool is_atomic_write(const Stamp &stamp)
     return stamp.kind() == atomic_write || stamp.kind() == atomic_update;
 }
 
-/* Returns whether a conflict may be a guess. It is none for a thread that reads again without
- * having confirmed its last guess. If the writer noted the same conflict before, that is not a
- * second read. */
+/* Returns whether a conflict may be a guess: not for a thread that reads again before it has
+ * confirmed its last. What the writer noted before is no second read. */
 static bool may_be_guess(LaunchState *launch, const Race &race)
 {
-    const bool reader = race.second.kind() == plain_read && is_atomic_write(race.first);
-    const bool writer = race.first.kind() == plain_read && is_atomic_write(race.second);
+    const auto is_read = [](const Stamp &s) {
+        return s.kind() == plain_read || s.kind() == volatile_read;
+    };
+    const bool reader = is_read(race.second) && is_atomic_write(race.first);
+    const bool writer = is_read(race.first) && is_atomic_write(race.second);
     if (!reader && !writer)
         return false;
     const Stamp &read = reader ? race.second : race.first;
@@ -270,8 +269,7 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
         return;
     if (enemy.kind() != plain_write || access.stamp.kind() != plain_write)
         return report_race(block->launch, block, race);
-    /* Both write. If the second stores what is there already, they cannot be told apart, so this is
-     * settled later. */
+    /* Both write. If the second stores what is there already, that is harmless: settled later. */
     Overwrite overwrite = {race, bytes, 0};
     memcpy(&overwrite.before, memory_at(address), bytes);
     if (!block->overwrites.empty() && !same_thread(block->overwrites[0].race.second, access.stamp))
@@ -307,10 +305,8 @@ void settle_uninitialised(BlockState *block)
         report_uninitialised(found);
 }
 
-/*
- * This is the part of [begin, end) that lies in one cell of `level`. Offsets count from the
- * shadow's base. What went wrong is returned instead of reported, because the word is locked.
- */
+/* This is the part of [begin, end) that lies in one cell of `level`. Offsets count from the
+ * shadow's base. What went wrong is returned instead of reported, because the word is locked. */
 struct Outcome {
     bool uninitialised = false, conflict = false, unfenced = false;
     uintptr_t offset = 0;
@@ -318,8 +314,7 @@ struct Outcome {
     Stamp enemy = {};
 };
 
-/* Returns whether the asynchronous proxy reads what a thread wrote in the ordinary way, with no
- * fence since. */
+/* Returns whether the asynchronous proxy reads what a thread wrote, with no proxy fence since. */
 static bool needs_proxy_fence(const Cell &cell, const Access &access)
 {
     unsigned kind = cell.write.kind();
@@ -404,13 +399,10 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
 
 /* ---- the usual accesses ---- */
 
-/*
- * Handles a plain access to a whole word that comes after the last write, by a thread that learns
+/* Handles a plain access to a whole word that comes after the last write, by a thread that learns
  * of others only through the barriers of its block and its warp. Otherwise does nothing and returns
- * false.
- */
-template <bool global>
-__attribute__((always_inline)) static inline bool
+ * false. */
+template <bool global> __attribute__((always_inline)) static inline bool
 usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const ThreadState *thread)
 {
     const BlockState *block = thread->block;
@@ -462,8 +454,7 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const T
 
 /* ---- entry points ---- */
 
-/* Returns one flag per word of a worker's thread-local storage. It is empty in a program without
- * symbols. */
+/* Returns one flag per word of thread-local storage; none in a program without symbols. */
 static std::vector<bool> words_of_variables()
 {
     const size_t end = size_t(worker->shared_end - worker->shared_begin);
@@ -474,8 +465,7 @@ static std::vector<bool> words_of_variables()
     return begin < end ? words : std::vector<bool>();
 }
 
-/* Returns whether the address is past the end of a static array, in what the linker left free
- * between variables. */
+/* Returns whether the address is in what the linker left free between static arrays. */
 static bool outside_variables(uintptr_t address)
 {
     static const std::vector<bool> words = words_of_variables();
@@ -555,8 +545,7 @@ bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintpt
 {
     const LaunchState *launch = thread->block->launch;
     const Stamp stamp = stamp_of(thread, kind, place);
-    /* This says whether the times of its block and its warp say all that matters to the thread's
-     * access. */
+    /* The times of its block and its warp then say all that matters to the thread's access. */
     const bool usual =
         kind <= plain_write && bytes >= 4 && !thread->block->partial &&
         (home ? launch->launch->cluster_blocks == 1 : launch->quiet[0] != never_quiet);
@@ -599,9 +588,8 @@ __attribute__((noinline)) static void known_but_unusual(ThreadState *thread,
         count_known_access(thread, instruction, address, kind);
 }
 
-template <bool global, unsigned bytes, AccessKind kind>
-static inline bool usual_words(ThreadState *thread, const Instruction &instruction,
-                               uintptr_t address)
+template <bool global, unsigned bytes, AccessKind kind> static inline bool
+usual_words(ThreadState *thread, const Instruction &instruction, uintptr_t address)
 {
     const Reach &reach = *instruction.reach;
     if (bytes < 4 || thread->block->partial || *instruction.quiet == never_quiet ||

@@ -1,7 +1,5 @@
-/*
- * Turns addresses in the code into source lines. They are looked up only when a report is written,
- * by addr2line, which comes with the compiler.
- */
+/* Turns addresses in the code into source lines. They are looked up only when a report is written,
+ * by addr2line, which comes with the compiler. */
 #include "check/check.h"
 #include "host/errors.h"
 #include "host/symbols.h"
@@ -17,8 +15,7 @@ namespace simt::check
 
 /* ---- places in the code ---- */
 
-/* These are numbers for the places that stamps name, for all workers. Each worker asks once for a
- * place. */
+/* They number the places that stamps name, for all workers. Each asks once for a place. */
 static std::mutex places_lock;
 static std::unordered_map<const void *, uint32_t> numbers;
 static std::vector<const void *> addresses;

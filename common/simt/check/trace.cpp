@@ -1,9 +1,7 @@
-/*
- * The trace (SIMT_TRACE) says what the blocks of a launch did, one JSON object a line; README.md
+/* The trace (SIMT_TRACE) says what the blocks of a launch did, one JSON object a line; README.md
  * describes the format. A block's events are kept until it ends, sorted by its own clock, and
  * written at the end of the launch in the order of the blocks. So a trace depends neither on the
- * number of workers nor on which was faster.
- */
+ * number of workers nor on which was faster. */
 #include "check/check.h"
 #include "host/errors.h"
 #include "host/symbols.h"
@@ -68,8 +66,7 @@ static std::string quoted(const std::string &text)
     return result + '"';
 }
 
-template <class Number>
-static std::string list(const Number *values, size_t count)
+template <class Number> static std::string list(const Number *values, size_t count)
 {
     std::string result = "[";
     for (size_t i = 0; i < count; i++)
@@ -202,8 +199,7 @@ static std::string array_json(const Array &array)
            list(array.shape.data(), array.shape.size()) + "}\n";
 }
 
-/* Returns ,"at":[["A",0,4,32]]: for lanes in order, the array, the byte of the first, the step, and
- * how many. */
+/* Returns ,"at":[["A",0,4,32]]: array, byte of the first, step, how many, for lanes in order. */
 static std::string places_json(const char *key, const BlockState *block, uint32_t lanes,
                                const uintptr_t *address)
 {
@@ -417,8 +413,8 @@ void trace_report(const char *text)
         return;
     const std::string time = block->trace ? format(",\"t\":%zu", block->trace->clock) : "";
     std::lock_guard<std::mutex> hold(launch->lock);
-    launch->reports += format("{\"event\":\"report\",\"block\":%llu", block->block->linear) + time +
-                       ",\"text\":" + quoted(text) + "}\n";
+    launch->reports = format("{\"event\":\"report\",\"block\":%llu", block->block->linear) + time +
+                      ",\"text\":" + quoted(text) + "}\n";
 }
 
 void trace_launch_end(LaunchState *state)

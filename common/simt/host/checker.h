@@ -49,9 +49,8 @@ enum AccessKind : unsigned {
     atomic_read,
     atomic_write,      /* a store or an exchange */
     atomic_update = 7, /* reads and writes */
-    /* From here on the work is asynchronous: bounds and order are checked, but nothing is counted.
-     * A write is pending from its start until it is made. Meanwhile no thread may touch what it
-     * writes. */
+    /* From here on work is asynchronous: bounds and order are checked, nothing is counted. A
+     * write is pending from start to end. Meanwhile no thread may touch what it writes. */
     proxy_read, /* by the asynchronous proxy: an operand of wgmma, the source of a TMA store */
     proxy_write,
     proxy_write_pending = 11,
@@ -72,11 +71,9 @@ struct BoxCopy {
 
 /* clang-format off */
 struct Checker {
-    /*
-     * Says whether anybody listens. If so, lanes that returned are missed at a barrier that other
+    /* Says whether anybody listens. If so, lanes that returned are missed at a barrier that other
      * lanes of their warp reach, and in a warp operation that names them: since Volta the hardware
-     * lets both pass, and so does the fast build. Whole warps that returned are never missed.
-     */
+     * lets both pass, and so does the fast build. Whole warps that returned are never missed. */
     bool armed = false;
 
     virtual void launch_begin(Launch &) {}
@@ -87,15 +84,12 @@ struct Checker {
 
     /* All threads of the block passed __syncthreads (or its count, and, or forms). */
     virtual void barrier_completed(Block &) {}
-    /* A named barrier has been completed. released() and acquired() tell who is ordered with
-     * whom. */
+    /* It is complete. released() and acquired() tell who is ordered with whom. */
     virtual void named_barrier_completed(Block &, unsigned /* id */) {}
-    /*
-     * The running thread publishes what it and those it synchronised with did so far (released), or
+    /* The running thread publishes what it and those it synchronised with did so far (released), or
      * sees what others published on the same object (acquired). The object is an address that
      * stands for a named barrier, an mbarrier, or whatever else orders memory. `home` is the block
-     * that waits there.
-     */
+     * that waits there. */
     virtual void released(const void *, const Block & /* home */) {}
     virtual void acquired(const void *) {}
     virtual void warp_met(Warp &, const Meeting &) {} /* all lanes that it waits for are there */
@@ -104,8 +98,7 @@ struct Checker {
     virtual void grid_arrived(Block &) {}
     virtual void grid_synchronised(Block &) {}
 
-    /* The running thread arrives at the barrier of its cluster. Relaxed means without
-     * publishing. */
+    /* The running thread arrives at its cluster's barrier. Relaxed: without publishing. */
     virtual void cluster_arrived(bool /* relaxed */) {}
     virtual void cluster_barrier_completed(Cluster &) {} /* it opens: once for the cluster */
     virtual void cluster_waited() {}                     /* the running thread goes on after it */
@@ -116,12 +109,12 @@ struct Checker {
     /* Announces the running thread's next atomic operation. No other on the same address comes
      * between this call and the next. `where` is an address in the kernel's code. Nothing is kept
      * of host code's operations (cuda::atomic, std::atomic) and fences. */
-    virtual void atomic_access(const void *, size_t, AccessKind, const void * /* where */) {}
+    virtual void atomic_access(const void *, size_t, AccessKind, const void * /* where */, int /* scope: see simt_scope */) {}
     virtual void atomic_done() {}
     /* The operation was a compare-and-swap. If a plain read of the same place had seen an old
      * value, it would have noticed. */
     virtual void compared(const void *, size_t) {}
-    virtual void thread_fence() {} /* __threadfence_block, __threadfence, __threadfence_system */
+    virtual void thread_fence(int /* scope */) {} /* __threadfence_block, __threadfence, __threadfence_system */
     virtual void proxy_fence() {}  /* fence.proxy.async: that proxy sees what the running thread knows of */
     /* A runtime function touches memory in the running thread's name. `home` is the block of the
      * cluster in whose shared memory it lies, if that is not the running one; it has not ended. */

@@ -10,8 +10,7 @@ extern char __data_start, _end;
 
 using namespace simt;
 
-/* Refuses a copy with `bytes` at `begin` as one side of it, if something is wrong with that
- * side. */
+/* Refuses a copy with `bytes` at `begin` as one side, if something is wrong with that side. */
 static cudaError_t check_side(const void *begin, size_t bytes, bool want_device, const char *call,
                               const char *role)
 {

@@ -114,8 +114,7 @@ static cudaError_t does_not_fit(size_t bytes, size_t offset, const char *call)
 }
 
 /* A question with a place for its answer ends with this. */
-template <class T>
-static cudaError_t answer(T *place, T value)
+template <class T> static cudaError_t answer(T *place, T value)
 {
     if (!place)
         return done(cudaErrorInvalidValue);

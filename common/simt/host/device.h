@@ -1,6 +1,5 @@
-/* The backend imitates this device. It is everywhere the same, so that counts are too. SIMT_ARCH
- * may ask for more devices, which differ in architecture and limits; memory and streams are common
- * to all of them. */
+/* The backend imitates this device, everywhere the same, so that counts are too. SIMT_ARCH may
+ * ask for more, of other architectures and limits, with memory and streams in common. */
 #pragma once
 
 #include <cstddef>
@@ -18,8 +17,7 @@ constexpr int max_blocks_per_multiprocessor = 32;
 constexpr size_t default_dynamic_shared = 48 << 10;
 constexpr size_t max_shared_per_block = 227 << 10; /* on any architecture */
 
-/* Each host thread has a current device. A number that SIMT_ARCH no longer lists means the first.
- */
+/* Each host thread has a current device: the first, if SIMT_ARCH no longer lists it. */
 int current_device();
 int architecture_of_device(); /* the current one: 75 for a T4 */
 int multiprocessors_of_device();
@@ -46,12 +44,10 @@ SharedMemory shared_memory();
 /* Returns the kernel's static shared memory, as far as the program's symbols tell. */
 size_t static_shared_bytes(const void *kernel);
 
-/* Returns what cudaFuncSetAttribute allowed for the kernel, or 48 KB less its static shared
- * memory. */
+/* Returns what cudaFuncSetAttribute allowed, or 48 KB less the static shared memory. */
 size_t dynamic_shared_limit(const void *kernel);
 
-/* Returns how many blocks of this kernel one multiprocessor holds at a time; 0 where not even one
- * fits. */
+/* Returns how many blocks of this kernel one multiprocessor holds at a time; 0 if none fits. */
 int resident_blocks(const void *kernel, unsigned threads, size_t dynamic_shared);
 
 } /* namespace simt */

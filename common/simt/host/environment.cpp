@@ -170,11 +170,11 @@ Environment simt::read_environment(std::string *complaint)
     read_exit_status(0, complaint);
     for (const std::string &entry : read_ignored()) {
         const std::string kind = entry.substr(0, entry.find(':'));
-        const bool known = kind == "race" || kind == "uninitialised";
+        const bool known = kind == "race" || kind == "uninitialised" || kind == "volatile";
         if ((!known || entry == kind + ":") && complaint->empty())
             *complaint =
-                format("SIMT_IGNORE names '%.100s'; it must be race, race:KERNEL, uninitialised "
-                       "or uninitialised:KERNEL, or several with commas between them",
+                format("SIMT_IGNORE names '%.100s'; it must be race, race:KERNEL, uninitialised, "
+                       "volatile and so on, or several with commas between them",
                        entry.c_str());
     }
     return environment;

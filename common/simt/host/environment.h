@@ -10,8 +10,7 @@
 namespace simt
 {
 
-/* The order is that of blocks, warps and lanes. Overlap is in order, but mixes blocks of different
- * streams. */
+/* It is that of blocks, warps and lanes. Overlap is in order, but mixes streams' blocks. */
 struct Order {
     enum Kind { in_order, reversed, random, overlap } kind;
     uint64_t seed;
@@ -35,8 +34,7 @@ struct Environment {
  * the first such value. */
 Environment read_environment(std::string *complaint);
 Order read_order(std::string *complaint = nullptr);
-/* Returns the architectures that SIMT_ARCH lists, one for each device: 75 for a T4; 90 alone by
- * default. */
+/* Returns the architectures that SIMT_ARCH lists, one for each device: 90 alone by default. */
 std::vector<int> read_architectures(std::string *complaint = nullptr);
 TraceOptions read_trace(std::string *complaint = nullptr);
 

@@ -21,12 +21,13 @@ static int looks; /* at what calls returned, while that was a failed kernel's er
 /* These outlive the program's own variables. */
 __attribute__((init_priority(101))) static std::string report;
 __attribute__((init_priority(101))) static std::vector<std::string> unheard; /* of other errors */
+__attribute__((init_priority(101))) static std::vector<std::string> reports; /* of all kernels */
 static bool noticed; /* the report, or its error */
 static __thread cudaError_t last;
 static thread_local std::string refusal; /* the text of `last`, if it has one */
 
 int simt::failure_status = 1;
-bool (*simt::print_reports)();
+bool (*simt::print_reports)(const std::vector<std::string> &);
 
 static void remember(const std::string &text)
 {
@@ -47,7 +48,7 @@ bool simt::tell_what_went_wrong()
     std::unique_lock<std::mutex> lock(mutex,
                                       std::try_to_lock); /* a signal may have come anywhere */
     fflush(stdout);
-    const bool reported = print_reports && print_reports();
+    const bool reported = print_reports && print_reports(reports);
     if (failed_kernel && looks <= 0 && !reported)
         remember(report);
     for (const std::string &text : unheard)
@@ -144,7 +145,8 @@ void simt::kernel_failed(cudaError_t error, const std::string &text)
         noticed = false;
         looks = 0;
     }
-    checker->reported(text.c_str());
+    if (print_reports)
+        reports.push_back(text);
 }
 
 bool simt::a_kernel_failed()
@@ -213,8 +215,7 @@ static std::pair<const char *, const char *> text_of(cudaError_t error)
 const char *cudaGetErrorName(cudaError_t error) { return text_of(error).first; }
 const char *cudaGetErrorString(cudaError_t error) { return text_of(error).second; }
 
-/* An error that decides what the results are is told at the program's end, unless it asks before.
- */
+/* An error that decides results is told at the program's end, unless it asks before. */
 void simt_not_looked_at(cudaError_t error, const char *call, const Site *site)
 {
     std::lock_guard<std::mutex> lock(mutex);

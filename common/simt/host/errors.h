@@ -1,22 +1,20 @@
-/* The error state has what the last call returned, what a kernel did wrong, and the report on
- * it. */
+/* It has what the last call returned, what a kernel did wrong, and the report on it. */
 #pragma once
 
 #include <cstdarg>
 #include <cuda_runtime_api.h>
 #include <string>
+#include <vector>
 
 namespace simt
 {
 
-/*
- * Every runtime function begins with `if (cudaError_t error = standing_error()) return error;` and
+/* Every runtime function begins with `if (cudaError_t error = standing_error()) return error;` and
  * ends through done().
  *
  * A kernel's failure shows at the first call that waits for the kernel. From then on every call
  * returns its error, until cudaDeviceReset. A launch does not wait: it returns what has shown
- * already.
- */
+ * already. */
 cudaError_t standing_error();
 cudaError_t standing_error_without_waiting();
 /* Returns the standing error, or otherwise what a call with such arguments returns. */
@@ -40,14 +38,13 @@ std::string format(const char *pattern, va_list arguments);
  * or that the checked build reports. Then a program that ends with success gets another status. */
 bool tell_what_went_wrong();
 extern int failure_status;
-/* In place of the failed kernel's report it calls this, if anything: see check/exit.cpp. Returns
- * whether there were reports. */
-extern bool (*print_reports)();
+/* In place of the failed kernel's report it calls this, if anything, with all reports: see
+ * check/exit.cpp. Returns whether there were any. */
+extern bool (*print_reports)(const std::vector<std::string> &);
 
 /* A kernel failed: the error shows at the next call that waits, with the report. */
 void kernel_failed(cudaError_t error, const std::string &report);
-/* Returns whether a kernel has failed, shown or not: what should follow it on the device does not
- * happen. */
+/* Returns whether a kernel has failed, shown or not: nothing follows it on the device. */
 bool a_kernel_failed();
 
 /* Returns what backend_report() returns. Of several reports it keeps the first. A failed kernel's

@@ -98,9 +98,8 @@ static std::pair<char *, size_t> pages_of(const Allocation &allocation)
     return {allocation.begin - before, rounded_up(before + allocation.bytes, page_bytes())};
 }
 
-/* New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a
- * GPU. In very large allocations only the two ends are filled, so that what is never used takes no
- * memory. */
+/* New memory holds NaN of any type: a kernel that relies on zeros fails, as it may on a GPU. Of
+ * very large allocations only the two ends are filled, to spare memory. */
 static void poison(char *begin, size_t bytes)
 {
     constexpr size_t most = size_t(64) << 20;

@@ -24,8 +24,7 @@ struct Allocation {
 };
 
 bool in_device_arena(const void *address);
-/* Returns the allocation (alive or freed) that begins last at or below `address`; null if none
- * does. */
+/* Returns the allocation (alive or freed) that begins last at or below `address`, or null. */
 const Allocation *find_allocation(const void *address);
 
 size_t page_bytes();
@@ -44,16 +43,14 @@ bool is_device_range(const void *begin, size_t bytes);
  * times only managed memory can, so that host code which follows a device pointer faults, as it
  * does on a machine with a GPU. */
 struct OpenDeviceMemory {
-    /* Opens the allocations that hold these addresses, as far as they are device memory; null opens
-     * all. */
+    /* Opens the allocations with these addresses, if they are device memory; null opens all. */
     explicit OpenDeviceMemory(const void *one = nullptr, const void *other = nullptr);
     ~OpenDeviceMemory();
     OpenDeviceMemory(const OpenDeviceMemory &) = delete;
     OpenDeviceMemory &operator=(const OpenDeviceMemory &) = delete;
 };
 
-/* These are for device code. They return null when none is left, and false when no allocation
- * begins there. */
+/* They serve device code: null when none is left, false when no allocation begins there. */
 void *allocate_in_kernel(size_t bytes);
 bool free_in_kernel(void *pointer);
 

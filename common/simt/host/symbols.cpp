@@ -121,8 +121,7 @@ static std::string last_name(const std::string &qualified)
     return qualified.substr(qualified.rfind(':') + 1);
 }
 
-/* The key is the kernel's plain name. Files may have different kernels of one name: then none is
- * known. */
+/* The key is the kernel's plain name. Where files have different ones, none is known. */
 static std::map<std::string, std::string> &parameter_lists()
 {
     static std::map<std::string, std::string> lists;

@@ -13,8 +13,7 @@ struct SharedVariable {
     size_t offset, bytes;
 };
 
-/* This is what is known of a function. Nothing is known of one that the symbol table does not
- * have. */
+/* It has what is known of a function: nothing, if the symbol table does not have it. */
 struct Function {
     std::string symbol;
     std::string name, signature;        /* "tile<16>", "void tile<16>(float*)" */

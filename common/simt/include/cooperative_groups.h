@@ -38,8 +38,7 @@ class lanes
 
     /* Returns the value of the member whose rank is `from`. */
 #define SIMT_SHUFFLE(name, operand, from)                                                          \
-    template <class T>                                                                             \
-    T name(T value, unsigned operand, SIMT_CALL_SITE) const                                        \
+    template <class T> T name(T value, unsigned operand, SIMT_CALL_SITE) const                     \
     {                                                                                              \
         [[maybe_unused]] const unsigned rank = thread_rank();                                      \
         return from_lane(value, lane_of(from), site);                                              \
@@ -54,8 +53,7 @@ class lanes
 
   private:
     /* Returns what `lane` gives, of any size: a shuffle moves 8 bytes. */
-    template <class T>
-    T from_lane(T value, int lane, simt::Site site) const
+    template <class T> T from_lane(T value, int lane, simt::Site site) const
     {
         uint64_t words[(sizeof(T) + 7) / 8] = {};
         __builtin_memcpy(words, &value, sizeof value);
@@ -109,8 +107,7 @@ struct thread_block {
 inline thread_block this_thread_block() { return thread_block(); }
 
 /* Tiles of more than a warp would need this. */
-template <unsigned... Sizes>
-struct block_tile_memory {
+template <unsigned... Sizes> struct block_tile_memory {
     char unused;
 };
 
@@ -140,8 +137,7 @@ inline grid_group this_grid() { return grid_group(); }
 
 /* ---- tiles: aligned pieces of 1, 2, 4, 8, 16 or 32 lanes ---- */
 
-template <unsigned Size, class Parent = void>
-class thread_block_tile : public details::lanes
+template <unsigned Size, class Parent = void> class thread_block_tile : public details::lanes
 {
     static_assert(Size >= 1 && Size <= 32 && (Size & (Size - 1)) == 0,
                   "the CPU backend (simt) has tiles of 1, 2, 4, 8, 16 and 32 threads");
@@ -153,8 +149,7 @@ class thread_block_tile : public details::lanes
     }
 
     /* thread_block_tile<8> stands for a tile of any parent. */
-    template <class Other>
-    thread_block_tile(const thread_block_tile<Size, Other> &tile)
+    template <class Other> thread_block_tile(const thread_block_tile<Size, Other> &tile)
         : lanes(tile), tiles(tile.meta_group_size())
     {
     }
@@ -171,8 +166,7 @@ class thread_block_tile : public details::lanes
     unsigned tiles;
 };
 
-template <unsigned Size>
-auto tiled_partition(const thread_block &block)
+template <unsigned Size> auto tiled_partition(const thread_block &block)
 {
     return thread_block_tile<Size, thread_block>(block.size());
 }

@@ -1,10 +1,8 @@
-/*
- * <cuda.h> of the CPU backend has only the part of the CUDA driver's interface that describes
+/* <cuda.h> of the CPU backend has only the part of the CUDA driver's interface that describes
  * tensor maps.
  *
  * A program finds cuTensorMapEncodeTiled as on a GPU: through cudaGetDriverEntryPoint, or by
- * linking (here only the runtime is linked).
- */
+ * linking (here only the runtime is linked). */
 #pragma once
 
 #include <driver_types.h>

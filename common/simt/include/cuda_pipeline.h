@@ -1,6 +1,5 @@
-/* <cuda_pipeline.h> of the CPU backend has asynchronous copies of one thread to shared memory.
- * As on a GPU, they are cp.async: they are done when waited for, and unfinished copies are
- * reported. */
+/* <cuda_pipeline.h>: asynchronous copies of one thread to shared memory, which are cp.async as
+ * on a GPU. They are done when waited for; unfinished ones are reported. */
 #pragma once
 
 #include <cuda_runtime.h>

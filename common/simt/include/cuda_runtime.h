@@ -6,9 +6,8 @@
 
 #if defined(SIMT_CHECKED) && defined(__cplusplus)
 #include <stddef.h>
-/* In the checked build, memcpy and its relatives in code compiled with the kernels call functions
- * of the checker, which see what they touch, because the compiler does not announce it. This comes
- * before <string.h>. */
+/* In the checked build, memcpy and its relatives call the checker in code compiled with the
+ * kernels, because the compiler does not announce them. This comes before <string.h>. */
 extern "C" {
 void *memcpy(void *to, const void *from, size_t bytes) noexcept __asm__("simt_memcpy");
 void *memmove(void *to, const void *from, size_t bytes) noexcept __asm__("simt_memmove");

@@ -1,5 +1,4 @@
-/* These are the CUDA runtime's host functions, as far as the CPU backend has them, for C and
- * C++. */
+/* These are the CUDA runtime's host functions that the CPU backend has, for C and C++. */
 #pragma once
 
 #include <driver_types.h>
@@ -67,8 +66,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t dynamic_shared, cudaStream_t stream);
 cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t dynamic_shared, cudaStream_t stream);
 
-/* A program finds the driver's functions by these: the only one is cuTensorMapEncodeTiled
- * (cuda.h). */
+/* Programs find the driver's functions so: the only one is cuTensorMapEncodeTiled (cuda.h). */
 cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags, enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT(0));
 cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version, unsigned long long flags, enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT(0));
 /* clang-format on */

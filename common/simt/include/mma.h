@@ -1,18 +1,15 @@
-/*
- * <mma.h> of the CPU backend has CUDA's warp matrix functions, for 16 x 16 x 16 products of halves
+/* <mma.h> of the CPU backend has CUDA's warp matrix functions, for 16 x 16 x 16 products of halves
  * or bfloat16 with float sums.
  *
  * CUDA does not say which element of the matrix a fragment's x[i] is, only that fragments of one
- * kind agree. Here a lane has eight elements of each.
- */
+ * kind agree. Here a lane has eight elements of each. */
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-/* common/simt/instructions/matrix.cpp defines these. A fragment's elements lie as in
- * mma_m16n8k16's A (factors) and two of its D side by side (sums). by_rows: the matrix has its
- * rows along memory. */
+/* instructions/matrix.cpp defines these. A fragment lies as in mma_m16n8k16's A (factors) and
+ * two of its D side by side (sums). by_rows: the matrix has its rows along memory. */
 namespace simt
 {
 void wmma_move(void *fragment, void *matrix, unsigned pitch, unsigned element_bytes, bool by_rows,
@@ -34,8 +31,7 @@ struct col_major;
 
 enum layout_t { mem_row_major, mem_col_major };
 
-template <class Use, int Rows, int Cols, int Depth, class T, class Layout = void>
-struct fragment {
+template <class Use, int Rows, int Cols, int Depth, class T, class Layout = void> struct fragment {
     static_assert(Rows == 16 && Cols == 16 && Depth == 16 &&
                       (std::is_same_v<Use, accumulator>
                            ? std::is_same_v<T, float>
@@ -46,8 +42,7 @@ struct fragment {
     T x[num_elements];
 };
 
-template <class Fragment, class T>
-__forceinline__ void fill_fragment(Fragment &fragment, T value)
+template <class Fragment, class T> __forceinline__ void fill_fragment(Fragment &fragment, T value)
 {
     for (int i = 0; i < fragment.num_elements; i++)
         fragment.x[i] = value;

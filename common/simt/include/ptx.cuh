@@ -1,12 +1,10 @@
-/*
- * These are the PTX instructions that the kernels use: the CPU backend's text of
+/* These are the PTX instructions that the kernels use: the CPU backend's text of
  * common/device/gpu/ptx.cuh, which documents them. Those of one line are here, the others in
  * common/simt/instructions/.
  *
  * Each function checks what the hardware would silently do wrong: alignment, addresses outside
  * shared memory, warps that do not meet, barriers that were not initialised. Asynchronous
- * instructions complete as late as the rules allow.
- */
+ * instructions complete as late as the rules allow. */
 #ifndef COMMON_PTX_CUH
 #define COMMON_PTX_CUH
 
@@ -26,8 +24,7 @@ namespace ptx
 {
 
 /* Products take two element types. */
-template <typename T>
-constexpr bool is_bfloat16 = std::is_same_v<T, __nv_bfloat16>;
+template <typename T> constexpr bool is_bfloat16 = std::is_same_v<T, __nv_bfloat16>;
 
 /* ---- addresses ---- */
 
@@ -138,9 +135,8 @@ template <int PENDING> __forceinline__ void wgmma_wait(SIMT_CALL_SITE) { wgmma_w
 template <class T, int COUNT> __forceinline__ void wgmma_hold(T (&)[COUNT]) {}
 /* clang-format on */
 
-/* The address may need more than the 18 bits that the hardware has, because here a program's shared
- * variables lie side by side, for all kernels. The rest goes to bits from 52 on, where the hardware
- * has nothing. */
+/* The address may need more than the hardware's 18 bits, because all kernels' shared variables
+ * lie side by side. The rest goes to bits from 52 on, where the hardware has nothing. */
 __forceinline__ uint64_t wgmma_descriptor(uint32_t address, int leading_bytes, int stride_bytes)
 {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(leading_bytes >> 4) << 16 |
@@ -153,17 +149,15 @@ __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int byte_offse
     return descriptor + (byte_offset >> 4);
 }
 
-template <int N, typename T = __half>
-__forceinline__ void wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate,
-                                  SIMT_CALL_SITE)
+template <int N, typename T = __half> __forceinline__ void
+wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate, SIMT_CALL_SITE)
 {
     static_assert(N % 8 == 0 && N >= 8 && N <= 256, "a multiple of 8 up to 256");
     wgmma(d, N, nullptr, a, b, false, accumulate, is_bfloat16<T>, site);
 }
 
-template <int N, typename T = __half>
-__forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uint64_t b,
-                                     int accumulate, SIMT_CALL_SITE)
+template <int N, typename T = __half> __forceinline__ void
+wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uint64_t b, int accumulate, SIMT_CALL_SITE)
 {
     static_assert(N % 8 == 0 && N >= 8 && N <= 256, "a multiple of 8 up to 256");
     wgmma(d, N, a, 0, b, true, accumulate, is_bfloat16<T>, site);
@@ -173,8 +167,7 @@ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uin
 
 void move_registers(unsigned per_thread, bool increase, simt::Site site);
 
-template <int REGISTERS, bool INCREASE>
-__forceinline__ void move_registers(simt::Site site)
+template <int REGISTERS, bool INCREASE> __forceinline__ void move_registers(simt::Site site)
 {
     static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "a multiple of 8");
     move_registers(REGISTERS, INCREASE, site);

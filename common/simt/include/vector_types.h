@@ -1,10 +1,8 @@
-/*
- * This defines dim3 and CUDA's small vectors: char1 to double4, and make_char1() to make_double4().
+/* This defines dim3 and CUDA's small vectors: char1 to double4, and make_char1() to make_double4().
  *
  * In C they are plain structs. In C++ a vector that the hardware moves with one instruction (2 or 4
  * components) is copied through one machine word of its size, so that a float4
- * load stays one load in the compiled program too.
- */
+ * load stays one load in the compiled program too. */
 #pragma once
 
 #include <stdint.h>
@@ -57,8 +55,7 @@ typedef struct {
 
 /* clang-format off */
 /* Defines name1 to name4, and make_name1() to make_name4(). `two` and `four` are the sizes of
- * two and four components. Vectors of 1 and 3 are aligned as their component is, and move one by
- * one. */
+ * two and four components. 1 and 3 are aligned as, and moved by, their component. */
 #define SIMT_VECTORS(name, T, two, four)                                                           \
     typedef struct name##1 { T x; } name##1;                                                       \
     typedef struct name##3 { T x, y, z; } name##3;                                                 \

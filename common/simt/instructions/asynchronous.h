@@ -1,8 +1,6 @@
-/*
- * The asynchronous work of a block is copies and products that are in flight until a thread waits
+/* The asynchronous work of a block is copies and products that are in flight until a thread waits
  * for them. They are carried out as late as the rules allow, so that a missing wait shows as a
- * wrong answer or as a report, every time. INSTRUCTIONS.md has the table of when.
- */
+ * wrong answer or as a report, every time. INSTRUCTIONS.md has the table of when. */
 #pragma once
 
 #include "run/engine.h"
@@ -59,8 +57,7 @@ struct InGroup {
     unsigned long long group;
 };
 
-template <class Work>
-struct Groups {
+template <class Work> struct Groups {
     std::vector<Work> work;    /* under way, oldest first */
     unsigned long long closed; /* how many are closed; the open one has this number */
 
@@ -129,8 +126,7 @@ struct TensorLoad : Box {
 };
 
 struct TensorStore : InGroup, Box {
-    /* These are the bytes as they were when the store started. They must be the same when it
-     * reads. */
+    /* They are the bytes as the store found them. They must be the same when it reads. */
     std::vector<char> bytes;
 };
 
@@ -152,8 +148,7 @@ struct Product : ProductShape, InGroup {
     unsigned long long number; /* among the warpgroup's */
 };
 
-/* This is one product as the first thread of the warpgroup asked for it, and how many threads
- * did. */
+/* It is one product as the warpgroup's first thread asked for it, and how many have. */
 struct SharedProduct {
     ProductShape shape;
     unsigned threads;

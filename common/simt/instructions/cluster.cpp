@@ -76,8 +76,7 @@ void ptx::cluster_wait(Site site)
 
 /* ---- addresses in other blocks ---- */
 
-/* cluster_address() puts this above the 28 bits of a shared-window address: the rank, counted from
- * 1. */
+/* cluster_address() puts the rank, from 1, above the 28 bits of a shared-window address. */
 constexpr unsigned rank_shift = 28;
 
 int ptx::cluster_rank(void) { return int(worker->block->rank); }

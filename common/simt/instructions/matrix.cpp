@@ -19,8 +19,7 @@ struct MatrixMove {
 };
 
 /* Transposed means that two elements of a lane are neighbours in a column, not in a row. */
-template <bool to_memory, bool transposed>
-static void move_rows(void *const *slot, unsigned lanes)
+template <bool to_memory, bool transposed> static void move_rows(void *const *slot, unsigned lanes)
 {
     require_whole_warp(lanes);
     const auto of = [slot](unsigned lane) { return *static_cast<MatrixMove *>(slot[lane]); };
@@ -35,8 +34,7 @@ static void move_rows(void *const *slot, unsigned lanes)
         }
 }
 
-/* ---- products: mma.sync, and wmma's, whose fragments are all 16 x 16 and lie as a left factor
- * ---- */
+/* ---- mma.sync, and wmma's products, whose fragments are 16 x 16 like a left factor ---- */
 
 constexpr unsigned fragment_elements = 8;
 
@@ -47,8 +45,7 @@ struct Multiplication {
     bool bfloat16;
 };
 
-template <unsigned cols>
-static void run_product(void *const *slot, unsigned lanes)
+template <unsigned cols> static void run_product(void *const *slot, unsigned lanes)
 {
     require_whole_warp(lanes);
     const bool bfloat16 = static_cast<const Multiplication *>(slot[0])->bfloat16;
@@ -93,8 +90,7 @@ static char *in_memory(const FragmentMove &move, unsigned lane, unsigned i)
     return move.matrix + offset * move.element_bytes;
 }
 
-template <bool to_memory>
-static void move_fragments(void *const *slot, unsigned lanes)
+template <bool to_memory> static void move_fragments(void *const *slot, unsigned lanes)
 {
     require_whole_warp(lanes);
     for (unsigned lane = 0; lane < warp_size; lane++) {

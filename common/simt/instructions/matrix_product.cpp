@@ -23,9 +23,8 @@ static inline const Eight &eight(const float *at) { return *reinterpret_cast<con
 
 /* Computes `rows` rows of `wide` * 8 columns: as many independent sums as keep an adder busy, and
  * as registers hold. */
-template <unsigned rows, unsigned wide>
-__attribute__((always_inline)) static inline void multiply_add_part(float *D, const float *A,
-                                                                    const float *B, unsigned cols)
+template <unsigned rows, unsigned wide> __attribute__((always_inline)) static inline void
+multiply_add_part(float *D, const float *A, const float *B, unsigned cols)
 {
     Eight sum[rows * wide];
 #pragma GCC unroll 8

@@ -1,8 +1,6 @@
-/*
- * An mbarrier's phase is over when as many threads have arrived as the barrier was made for and all
+/* An mbarrier's phase is over when as many threads have arrived as the barrier was made for and all
  * announced bytes have been written. The state is kept here. The barrier's own 8 bytes of shared
- * memory hold a mark, so that stores over it are noticed.
- */
+ * memory hold a mark, so that stores over it are noticed. */
 #include "instructions/asynchronous.h"
 #include "host/errors.h"
 #include <ptx.cuh>
@@ -12,8 +10,7 @@ using namespace simt;
 static const uint64_t mark = 0x7265697272616210;
 static const int largest_count = (1 << 20) - 1; /* of arrivals, and of announced bytes */
 
-/* To the checker an mbarrier is written once, by its initialisation, and each use reads it
- * atomically. */
+/* To the checker an mbarrier is written by its initialisation, and read atomically by uses. */
 
 /* Returns the mbarrier's place in shared memory, aligned, or reports. */
 static ClusterPlace checked_place(const uint64_t *place, const Call &call)

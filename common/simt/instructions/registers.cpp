@@ -1,8 +1,6 @@
-/*
- * setmaxnreg moves registers between the warps of a block. The block's pool is the most that a
+/* setmaxnreg moves registers between the warps of a block. The block's pool is the most that a
  * launch can get: 65536 registers, shared equally, in steps of 8 per thread. A warp that asks for
- * more waits until others have given enough back.
- */
+ * more waits until others have given enough back. */
 #include "instructions/asynchronous.h"
 #include <ptx.cuh>
 

@@ -80,8 +80,7 @@ static Box box_of(const CUtensorMap *encoded, int x, int y, int z, uint32_t shar
     Box box = {map_of(encoded, call), {x, y, z}, nullptr};
     if (box.map.rank != 3)
         fail_at(call, "the tensor map has rank %u, the copy 3 coordinates", box.map.rank);
-    /* The copy engine moves whole 16-byte chunks. To a GPU anything else is an illegal
-     * instruction. */
+    /* The copy engine moves whole 16-byte chunks; otherwise it is an illegal instruction. */
     const long long bytes = static_cast<long long>(x) * box.map.element_bytes;
     if (bytes % static_cast<long long>(chunk) != 0)
         fail_at(

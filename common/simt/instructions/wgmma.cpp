@@ -1,12 +1,10 @@
-/*
- * wgmma computes products of a warpgroup, 64 x n x 16. A thread only notes what it is asked for.
+/* wgmma computes products of a warpgroup, 64 x n x 16. A thread only notes what it is asked for.
  * When a warp waits, and all four have asked, its 16 rows are computed: only then is shared memory
  * read and d written.
  *
  * While a product is in flight its d holds signalling NaNs. A thread that reads d too early
  * computes with NaN. A thread that writes it, even only by arithmetic in place, which makes a
- * signalling NaN a quiet one, is found out at the wait.
- */
+ * signalling NaN a quiet one, is found out at the wait. */
 #include "instructions/asynchronous.h"
 #include "instructions/matrix_product.h"
 #include "device/backend.h"
@@ -38,8 +36,7 @@ static Descriptor decode(uint64_t bits, bool n_along_memory)
 {
     static const unsigned char spans[] = {0, 128, 64, 32};
     const auto offset = [=](unsigned from) { return uint32_t((bits >> from & 0x3fff) << 4); };
-    /* Bits 14 and 15 take a carry of wgmma_descriptor_at, bits 52 on what wgmma_descriptor put
-     * there. */
+    /* Bits 14 and 15 take wgmma_descriptor_at's carry, bits 52 on wgmma_descriptor's. */
     const uint32_t address = uint32_t((bits & 0xffff) << 4) + uint32_t((bits >> 52 & 0xff) << 18);
     return {address,       offset(16), offset(32), spans[bits >> 62], unsigned(bits >> 49 & 7),
             n_along_memory};
@@ -103,8 +100,7 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
 
 /* Touches the calling lane's share of the warp's share of the operands, so that together the
  * warpgroup touches each row once. */
-template <class Touch>
-static void for_own_core_rows(const Product &product, Touch touch)
+template <class Touch> static void for_own_core_rows(const Product &product, Touch touch)
 {
     unsigned thread = current_thread->linear % warpgroup_threads;
     if (!product.registers) {
@@ -114,8 +110,7 @@ static void for_own_core_rows(const Product &product, Touch touch)
         touch(
             core_row_at(a, warp * rows_per_warp + lane % rows_per_warp, lane / rows_per_warp * 8));
     }
-    /* Eight neighbours take eight rows of one 8 x 8 piece, as the hardware does: these lie in
-     * different banks. */
+    /* Eight neighbours take the rows of one 8 x 8 piece, as the hardware does: other banks. */
     Descriptor b = decode(product.b_descriptor, product.b_along_n);
     for (unsigned i = thread; i < 2 * product.n; i += warpgroup_threads)
         touch(product.b_along_n ? core_row_at(b, i / product_depth * 8, i % product_depth)

@@ -44,19 +44,16 @@ struct Cluster {
     }
 };
 
-/* Gives the block that runs as number `turn` its cluster and rank. `alone` is for a block without
- * others. */
+/* Gives the block of number `turn` its cluster and rank, or `alone` for one without others. */
 void join_cluster(Block &block, unsigned long long turn, std::optional<Cluster> &alone);
-/* Waits for the other blocks, and for this one's turn. Returns false when the launch failed
- * meanwhile. */
+/* Waits for the other blocks, and for its turn. Returns false when the launch failed. */
 bool enter_cluster(Block &block);
 /* The block has ended. Waits for the others, which may yet look for its shared memory. */
 void leave_cluster(Block &block);
 /* The launch is over. */
 void forget_clusters();
 
-/* Gives the turn away until it comes back. Returns false when no thread of the cluster can go
- * on. */
+/* Gives the turn away until it comes back; false when no thread of the cluster can go on. */
 bool let_cluster_run(Block &block);
 /* Does the same for a thread that polls and could go on. */
 void yield_to_cluster(Block &block);

@@ -1,6 +1,5 @@
-/* The engine: runs the threads of a block on fibers, as README.md says. Who runs next is decided by
- * two levels of bit masks (ready warps, ready lanes), in scheduling positions, which SIMT_ORDER
- * gives to them. */
+/* The engine runs the threads of a block on fibers, as README.md says. Two levels of bit masks
+ * (ready warps, ready lanes), in SIMT_ORDER's scheduling positions, say who runs next. */
 #include "run/cluster.h"
 #include "run/scheduling.h"
 #include <algorithm>
@@ -62,8 +61,7 @@ bool on_own_stack(const void *address)
     return stack && size_t(end - static_cast<const char *>(address)) <= stack_bytes;
 }
 
-/* Returns where a stack begins. If all began at the same offset, they would share few sets of the
- * caches. */
+/* Returns where a stack begins. From one same offset all would share few sets of the caches. */
 static void *top_of(const Engine &e, unsigned short stack)
 {
     return e.stacks + stack * e.stack_stride - stack % 64 * 64;
@@ -108,7 +106,7 @@ unsigned wait_for_ready(Block &block)
         if (!(block.open_barrier && block.open_barrier(block)) && !poll_conditions(block) &&
             !(block.carry_out && block.carry_out(block)) && !let_cluster_run(block))
             report_deadlock(block);
-        if (block.launch->failed.load(std::memory_order_relaxed))
+        if (is_stopped(block))
             abandon_block();
         if (find_ready(block))
             return take_lane(block, *block.running);
@@ -255,6 +253,7 @@ static void prepare(Engine &e, Launch &launch, unsigned long long turn)
             block.thread[t].cluster_arrivals = block.thread[t].cluster_waits = 0;
     lay_out(e, launch);
     block.launch = &launch;
+    block.turn = turn;
     block.index = launched_in_turn(launch, turn);
     block.linear =
         block.index.x + launch.grid.x * (block.index.y + 1ull * launch.grid.y * block.index.z);
@@ -292,9 +291,8 @@ static void fill_with_nan(char *begin, size_t bytes)
     memset(begin + bytes / 2 * 2, 0x7f, bytes % 2);
 }
 
-/* Shared memory begins as NaN, whatever the type, because old contents or zeros would hide a
- * missing store. It is not device memory's NaN, so that a NaN in the result says where it is
- * from. */
+/* Shared memory begins as NaN of any type: old contents or zeros would hide a missing store. It
+ * is not device memory's NaN, so that a NaN in the result says where it is from. */
 static void poison_shared_memory(Engine &e, const Launch &launch)
 {
     for (const SharedVariable &variable : launch.function.shared)

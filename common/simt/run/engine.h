@@ -1,10 +1,8 @@
-/*
- * This says what a launch, a block, a warp and a thread are while they run, and what the files of
+/* This says what a launch, a block, a warp and a thread are while they run, and what the files of
  * this room do for each other, and for threads/ and instructions/.
  *
  * One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on a fiber
- * of that worker, so nothing in Block, Warp or Thread needs a lock: workers share only Launch.
- */
+ * of that worker, so nothing in Block, Warp or Thread needs a lock: workers share only Launch. */
 #pragma once
 
 #include "host/checker.h"
@@ -15,6 +13,7 @@
 #include <atomic>
 #include <csignal>
 #include <cuda_runtime.h>
+#include <mutex>
 #include <simt/warp.h>
 
 namespace simt
@@ -58,13 +57,11 @@ class Recent;
 enum class Wait : unsigned char { usual_barrier, barrier, warp, condition, named_barrier, cluster };
 
 /* This is a function that its caller keeps. */
-template <class Result>
-struct Borrowed {
+template <class Result> struct Borrowed {
     Result (*call)(const void *);
     const void *function;
 
-    template <class Function>
-    Borrowed(const Function &f)
+    template <class Function> Borrowed(const Function &f)
         : call([](const void *kept) -> Result { return (*static_cast<const Function *>(kept))(); }),
           function(&f)
     {
@@ -101,8 +98,7 @@ struct alignas(128) Thread {
 };
 static_assert(offsetof(Thread, warp) == 64, "see above");
 
-/* Lanes of one warp that came to the same operation with the same mask meet here and wait for the
- * rest. */
+/* Lanes of a warp meet here, at one operation with one mask, and wait for the rest. */
 struct Meeting {
     uint32_t mask, arrived;
     simt_meeting *run; /* null for a shuffle */
@@ -120,8 +116,7 @@ struct alignas(64) Warp {
     Thread *thread;      /* its first one */
     uint32_t ready;      /* lanes that can run, by scheduling position */
     uint32_t at_barrier; /* lanes that wait at __syncthreads, by scheduling position */
-    /* The warp's turn begins behind this lane, the one that yielded: a bit by scheduling
-     * position. */
+    /* The warp's turn begins behind this lane, which yielded: a bit by scheduling position. */
     uint32_t resume_after;
     Block *block;
     unsigned number;  /* within the block */
@@ -159,11 +154,9 @@ struct BlockProgress {
     const Thread *last_atomic = nullptr; /* who made the block's last atomic operation, ... */
     const void *atomic_address;          /* ... on which address, ... */
     unsigned atomic_repeats;             /* ... and how often in a row: it may wait for others */
-    /* threads/ and instructions/ set these when they are first needed in this block; they are null
-     * before. */
+    /* threads/ and instructions/ set these when first needed in this block; null before. */
     void (*after_return[after_returns])(Thread &) = {}; /* who waited only for this one goes on */
-    /* No thread can go on: __syncthreads opens, or a piece of work is done. Returns false if
-     * neither happened. */
+    /* No thread can go on: __syncthreads opens, or work is done. False if neither happens. */
     bool (*open_barrier)(Block &) = nullptr;
     bool (*carry_out)(Block &) = nullptr;
     void (*finish)(Block &) = nullptr; /* all threads have returned */
@@ -172,17 +165,15 @@ struct BlockProgress {
 
 struct Block : BlockProgress {
     Launch *launch;
-    uint3 index; /* blockIdx */
-    unsigned long long linear;
+    uint3 index;                     /* blockIdx */
+    unsigned long long linear, turn; /* of the launch's blocks, by index and in order */
     Cluster *cluster;
     unsigned rank; /* in the cluster */
     unsigned threads, warps;
     unsigned alive; /* threads that have not returned */
-    /* These are warps with a ready lane, by scheduling position; for the running one see
-     * next_warp(). */
+    /* They are warps with a ready lane, by position; for the running one see next_warp(). */
     uint32_t ready_warps;
-    /* This is the scheduling position that runs or ran last: the warp's, and the lane's as a
-     * bit. */
+    /* It runs or ran last, by scheduling position: the warp, and the lane as a bit. */
     unsigned warp_cursor;
     uint32_t lane_cursor;
     Warp *running; /* the warp at warp_cursor */
@@ -219,8 +210,13 @@ struct Launch : simt_launch {
     Order order;
     std::atomic<unsigned long long> next_block{0}, finished_blocks{0};
     std::atomic<unsigned long long> stop_at{blocks}; /* blocks from here on have not begun */
-    /* When a report was made, blocks stop at their next wait, and no new ones start. */
+    /* When a report was made, no blocks start, and those from its turn on stop at their next wait.
+     * The others go on, because one of them may have to report what comes first. */
     std::atomic<bool> failed{false};
+    std::atomic<unsigned long long> failed_turn{UINT64_MAX};
+    std::mutex reporting; /* guards what follows: the report that comes first */
+    cudaError_t error = cudaSuccess;
+    std::string report;
     std::atomic<unsigned> allowed_threads{0}; /* by __launch_bounds__, when a block has more */
     check::LaunchState *checked = nullptr;
 };
@@ -238,12 +234,10 @@ struct Worker {
 /* This is the OS thread's worker; it is null on threads that are not running kernels. */
 extern __thread Worker *worker SIMT_OWN; /* __thread: no initialisation check at each use */
 
-/* This is the thread that it runs; null while it runs none, so never in functions that kernels
- * call. */
+/* It is the thread that it runs; null while it runs none, so never in kernels' calls. */
 extern __thread Thread *current_thread SIMT_OWN;
 
-/* Returns true for addresses in the stacks of the calling worker's threads (their local
- * variables). */
+/* Returns true for addresses in the stacks (local variables) of the worker's threads. */
 bool on_thread_stack(const void *address);
 /* Returns the same for the running thread's own stack. */
 bool on_own_stack(const void *address);
@@ -251,11 +245,20 @@ bool on_own_stack(const void *address);
 /* This is Thread::barrier of the plain barrier: 0 to 2 are those of simt_syncthreads_reduce. */
 constexpr unsigned char plain_barrier = 3;
 
-/* Returns "kernel<16>(float*, int)", from the symbol table or otherwise as spelled at the
- * launch. */
+/* Returns "kernel<16>(float*, int)", by the symbol table or as spelled at the launch. */
 const char *kernel_name(const Launch &launch);
 
-/* The first report becomes backend_report() and the launch's error. */
+/* Returns whether a block has to stop at its next wait. */
+inline bool is_stopped(const Block &block)
+{
+    return block.launch->failed.load(std::memory_order_relaxed) &&
+           block.turn >= block.launch->failed_turn;
+}
+
+/* The report of the earliest turn becomes backend_report() and the launch's error. Without `turn`
+ * it is the running block's. */
+void report_in_turn(Launch &launch, unsigned long long turn, cudaError_t error,
+                    const std::string &text);
 void report(Launch &launch, cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -271,8 +274,7 @@ std::string describe(const Thread &thread);
 
 /* ---- engine.cpp: the threads of one block, on fibers of the calling OS thread ---- */
 
-/* Makes the calling OS thread a worker, able to run blocks on these stacks. It is called once per
- * OS thread. */
+/* Makes the calling OS thread a worker, able to run blocks on these stacks: called once. */
 void become_worker(char *stacks);
 
 /* The calling thread waits until holds() is true. Meanwhile other threads of its block run, and may
@@ -289,8 +291,7 @@ extern __thread uint3 block_index __asm__("blockIdx") SIMT_OWN;
 extern __thread dim3 block_shape __asm__("blockDim") SIMT_OWN;
 extern __thread dim3 grid_shape __asm__("gridDim") SIMT_OWN;
 
-/* Returns whether an address is part of one of them: they lie among the OS thread's shared
- * variables. */
+/* Returns whether an address is one of them: they lie among the thread's shared variables. */
 bool is_builtin(const void *address);
 
 /* ---- report.cpp ---- */
@@ -305,8 +306,7 @@ void fail_kernel(int signal, const siginfo_t *info);
 
 /* ---- order.cpp: in which order blocks, warps and lanes run ---- */
 
-/* Returns blockIdx of the block that runs as number `turn`. The blocks of a cluster follow each
- * other. */
+/* Returns blockIdx of the block of number `turn`. Those of a cluster follow each other. */
 uint3 launched_in_turn(const Launch &launch, unsigned long long turn);
 /* Returns a number that depends on the seed. */
 uint64_t scramble(uint64_t seed);
@@ -328,11 +328,9 @@ void wait_for_grid(Block &block, Site site);
 
 /* A thread may use this much; only the pages that it touches take memory. */
 constexpr size_t stack_bytes = 256 << 10;
-/* Returns the distance from one stack of an area to the next: the stack and an inaccessible part
- * below it. */
+/* Returns the distance from a stack of an area to the next, with its inaccessible part. */
 size_t stack_stride();
-/* Reserves address space for the stacks of one block, none of them usable yet; returns null if
- * there is no more. */
+/* Reserves addresses for the stacks of a block, none usable yet; null if there are no more. */
 char *reserve_stacks();
 void release_stacks(char *area);
 /* Makes `count` stacks of the area usable, counting from 0. Returns false if there is no memory. */

@@ -23,13 +23,26 @@ const char *kernel_name(const Launch &launch)
 
 void report(Launch &launch, cudaError_t error, const char *pattern, ...)
 {
-    if (launch.failed.exchange(true))
-        return;
     va_list arguments;
     va_start(arguments, pattern);
     const std::string text = format(pattern, arguments);
     va_end(arguments);
-    kernel_failed(error, text);
+    report_in_turn(launch, worker && worker->block ? worker->block->turn : 0, error, text);
+}
+
+void report_in_turn(Launch &launch, unsigned long long turn, cudaError_t error,
+                    const std::string &text)
+{
+    std::lock_guard<std::mutex> lock(launch.reporting);
+    if (launch.cooperative || launch.cluster_blocks > 1) /* no block can go on without the others */
+        turn = 0;
+    if (launch.failed && turn >= launch.failed_turn)
+        return;
+    launch.failed_turn = turn;
+    launch.error = error;
+    launch.report = text;
+    launch.failed = true;
+    checker->reported(text.c_str());
 }
 
 /* A group is threads that wait at the same call of the same operation. */
@@ -167,8 +180,7 @@ void simt_fail(const char *pattern, ...)
 
 /* ---- Faults ---- */
 
-/* A worker leaves the handler by switching to its own stack, as abandon_block does anywhere else.
- */
+/* A worker leaves the handler by a switch to its own stack, as abandon_block always does. */
 void simt::fail_kernel(int signal, const siginfo_t *info)
 {
     static __thread bool failing; /* a fault while one is being reported is the runtime's own */

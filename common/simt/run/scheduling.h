@@ -43,8 +43,7 @@ inline uint32_t next_bit(uint32_t mask, uint32_t after)
 
 constexpr uint32_t last_lane = 1u << (warp_size - 1);
 
-/* Moves to the next warp that has a ready lane, after the running one. Returns false if there is
- * none. */
+/* Moves to the next warp, after the running one, with a ready lane; false if there is none. */
 inline bool next_warp(Block &block)
 {
     if (!block.running->ready) /* an old bit may be left */
@@ -59,8 +58,7 @@ inline bool next_warp(Block &block)
     return true;
 }
 
-/* Finds a ready thread: of the running warp, as long as that has any, or otherwise of the next
- * one. */
+/* Finds a ready thread: of the running warp while it has any, or else of the next one. */
 inline bool find_ready(Block &block)
 {
     return __builtin_expect(block.running->ready != 0, true) || next_warp(block);
@@ -84,8 +82,7 @@ inline Thread &activate(const Warp &warp, unsigned lane)
     return thread;
 }
 
-/* Switches from the running thread to a lane of `warp`, the running one. Returns what it goes on
- * with. */
+/* Switches from the running thread to a lane of `warp`. Returns what it goes on with. */
 __attribute__((always_inline)) inline uint64_t switch_to(const Warp &warp, unsigned lane,
                                                          Thread &self)
 {
@@ -99,9 +96,8 @@ __attribute__((always_inline)) inline uint64_t switch_to(const Warp &warp, unsig
 /* The running thread waits, and no other thread of the block is ready. */
 uint64_t leave_idle_block(Block &block, Thread &self);
 
-/* The running thread, of `warp`, waits for others of its block. This is for a call in tail
- * position: then the stack keeps only what the switch itself saves. Returns what switch_to()
- * does. */
+/* The running thread, of `warp`, waits for others of its block. In tail position the stack keeps
+ * only what the switch itself saves. Returns what switch_to() does. */
 __attribute__((always_inline)) inline uint64_t leave(Block &block, Warp *warp, Thread &self)
 {
     if (__builtin_expect(!warp->ready, false)) {
@@ -117,7 +113,7 @@ __attribute__((always_inline)) inline uint64_t leave(Block &block, Warp *warp, T
 __attribute__((always_inline)) inline void suspend(Thread &self)
 {
     Block &block = *worker->block;
-    if (block.launch->failed.load(std::memory_order_relaxed))
+    if (is_stopped(block))
         abandon_block();
     leave(block, block.running, self);
 }

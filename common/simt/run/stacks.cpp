@@ -1,9 +1,7 @@
-/*
- * Stacks lie side by side in one mapping per worker, because a process has a limited number of
+/* Stacks lie side by side in one mapping per worker, because a process has a limited number of
  * mappings (vm.max_map_count, 65,530 by default). The part below each stack is made inaccessible
  * without a mapping of its own where the kernel can do that (Linux 6.13). Elsewhere guarded stacks
- * cost two mappings each, and only so many are guarded that most of the limit is left to others.
- */
+ * cost two mappings each, and only so many are guarded that most of the limit is left to others. */
 #include "run/engine.h"
 #include "host/memory.h"
 #include <algorithm>
@@ -14,8 +12,7 @@
 
 using namespace simt;
 
-/* Returns the guard below each stack: more than one page, because a function with a large array
- * could step over one. */
+/* Returns the guard below a stack: several pages, so that no large array steps over it. */
 static size_t guard_bytes()
 {
     const size_t page = page_bytes(), least = 64 << 10;
@@ -61,8 +58,7 @@ bool simt::prepare_stacks(char *area, unsigned first, unsigned count)
     return true;
 }
 
-/* Returns what a container allows: the lowest limit of the memory groups that the process belongs
- * to. */
+/* Returns what a container allows: the lowest limit of the process's memory groups. */
 static unsigned long long group_memory()
 {
     unsigned long long least = ~0ull;
@@ -86,8 +82,7 @@ unsigned long long simt::affordable_blocks(unsigned threads)
 {
     static const unsigned long long memory = std::min(
         static_cast<unsigned long long>(sysconf(_SC_PHYS_PAGES)) * page_bytes(), group_memory());
-    /* Limits of a process (ulimit -d, -v) count whole stacks, used or not; half is left to others.
-     */
+    /* A process's limits (ulimit -d, -v) count whole stacks, used or not; half is for others. */
     static const unsigned long long countable =
         std::min(limit_of(RLIMIT_DATA), limit_of(RLIMIT_AS));
     /* Few kernels use more than a page of stack, and its top may lie in the page before. */

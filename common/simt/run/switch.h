@@ -17,8 +17,7 @@ struct simt_context {
 /* Leaves the caller's context in *from and goes on where the context `to` was left. */
 uint64_t simt_switch(struct simt_context *from, const struct simt_context *to);
 
-/* Does the same, but begins function() on an unused stack that ends before `top`, a multiple of
- * 16. */
+/* It does this, but begins function() on an unused stack below `top`, a multiple of 16. */
 uint64_t simt_switch_to_new(struct simt_context *from, void *top, void (*function)());
 
 /* Goes on where `context` was left. The caller's own context is lost, so this never returns. */

@@ -15,7 +15,8 @@ static AccessKind kind_of(int operation)
 
 /* A thread that keeps to one address may be waiting for another thread to change it. Now and then
  * it lets the others run, which otherwise never would. */
-static void notice(const void *address, size_t bytes, AccessKind kind, const void *where)
+static void notice(const void *address, size_t bytes, AccessKind kind, const void *where,
+                   int scope = simt_device)
 {
     constexpr unsigned repeats_before_yield = 64;
     if (!current_thread)
@@ -29,12 +30,11 @@ static void notice(const void *address, size_t bytes, AccessKind kind, const voi
         block.atomic_repeats = 0;
         simt_yield();
     }
-    checker->atomic_access(address, bytes, kind, where);
+    checker->atomic_access(address, bytes, kind, where, scope);
 }
 
 /* Stores update(old) in place of the old value, and returns the old value. */
-template <class Word, class Update>
-static Word replace(Word *cell, Update update)
+template <class Word, class Update> static Word replace(Word *cell, Update update)
 {
     Word seen = __atomic_load_n(cell, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(cell, &seen, update(seen), false, __ATOMIC_RELAXED,
@@ -64,9 +64,11 @@ static uint64_t perform(void *address, int operation, Word value, Word expected)
     }
 }
 
-uint64_t simt_atomic(void *address, size_t bytes, int operation, uint64_t value, uint64_t expected)
+uint64_t simt_atomic(void *address, size_t bytes, int which, uint64_t value, uint64_t expected)
 {
-    notice(address, bytes, kind_of(operation), __builtin_return_address(0));
+    const int operation = which & ((1 << simt_operation_bits) - 1);
+    notice(address, bytes, kind_of(operation), __builtin_return_address(0),
+           which >> simt_operation_bits);
     const uint64_t before = bytes == 4   ? perform<uint32_t>(address, operation, value, expected)
                             : bytes == 8 ? perform<uint64_t>(address, operation, value, expected)
                                          : perform<uint16_t>(address, operation, value, expected);

@@ -6,8 +6,7 @@ using namespace simt;
 
 /* ---- __syncthreads: all threads of the block ---- */
 
-/* Returns whether some lanes of a warp have returned and others wait. Whole warps may return on any
- * hardware. */
+/* Returns whether some lanes of a warp have returned and others wait. Whole warps may. */
 static bool splits_a_warp(const Block &block)
 {
     for (unsigned w = 0; w < block.warps; w++)
@@ -43,7 +42,7 @@ static bool open(Block &block)
     for (unsigned w = 0; w < block.warps; w++)
         if (block.warp[w].at_barrier != in_positions(block, block.warp[w].alive))
             return false;
-    if (block.launch->failed.load(std::memory_order_relaxed))
+    if (is_stopped(block))
         abandon_block();
     if ((barrier.mixed && at_different_sites(block)) || (checker->armed && splits_a_warp(block)))
         report_waiting(block, "a divergent barrier (not all threads reach the same __syncthreads)");

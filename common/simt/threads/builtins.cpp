@@ -11,10 +11,10 @@ long long simt_clock(void)
     return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void simt_threadfence(void)
+void simt_threadfence(int scope)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    checker->thread_fence();
+    checker->thread_fence(scope);
 }
 
 /* ---- Memory that device code asks for ---- */
@@ -35,14 +35,14 @@ void simt_launch_bounds(unsigned threads, unsigned, unsigned)
         return;
     /* No thread has done anything yet, so the launch is refused as if it had not begun. */
     block.launch->allowed_threads = threads;
+    block.launch->failed_turn = 0;
     block.launch->failed = true;
     abandon_block();
 }
 
 /* ---- Where an address lies ---- */
 
-/* Address 0 of the shared window would look like a null pointer, so it begins a little further
- * on. */
+/* Address 0 of the shared window would look null, so it begins a little further on. */
 static const unsigned window_offset = 1024;
 
 unsigned simt_is_shared(const void *pointer)

@@ -9,8 +9,7 @@ namespace simt
 {
 
 /* Returns the new value of a simt_operation that gives one, for a value of 2, 4 or 8 bytes. */
-template <class Word>
-inline Word combined(Word old, int operation, Word value)
+template <class Word> inline Word combined(Word old, int operation, Word value)
 {
     typedef std::make_signed_t<Word> Signed;
     switch (operation) {

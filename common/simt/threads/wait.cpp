@@ -1,4 +1,5 @@
 /* Threads wait here for other blocks, and for other threads that nothing announces. */
+#include "host/memory.h"
 #include "run/cluster.h"
 #include "run/scheduling.h"
 #include <algorithm>
@@ -7,29 +8,48 @@
 
 using namespace simt;
 
-/*
- * When all threads of a block poll, what they wait for must come from another OS thread. If it does
+/* What new memory holds is no value that a program waits with, as a rule. */
+static void report_wait_for_new_memory()
+{
+    const void *address = worker->block->atomic_address;
+    uint32_t value = 0;
+    if (address && uintptr_t(address) % sizeof value == 0)
+        memcpy(&value, address, sizeof value);
+    if (value == 0xffffffff || value == 0x7fff7fff)
+        simt_fail(
+            "waits for memory that was never written: for seconds atomic operations on %s have "
+            "found %#x, which is what new memory holds",
+            in_device_arena(address) ? describe_address(address).c_str() : "shared memory", value);
+}
+
+/* When all threads of a block poll, what they wait for must come from another OS thread. If it does
  * not come soon, there may be many more OS threads than cores: the more of them sleep, the sooner
  * it comes. Each sleeps, once after a look by each of its threads, for a part of the time that it
- * has waited so far.
- */
+ * has waited so far. */
 static void rest(bool alone, unsigned pollers)
 {
     constexpr unsigned patience = 100, longest = 100000; /* looks; microseconds */
+    constexpr unsigned long long most = 5000000;         /* microseconds */
     static __thread unsigned in_vain, pause;
+    static __thread unsigned long long slept;
     in_vain = alone ? in_vain + 1 : 0;
+    if (alone && worker->block->launch->failed) /* what it waits for may never come */
+        abandon_block();
+    if (slept > most)
+        report_wait_for_new_memory();
     if (in_vain <= patience * pollers) {
         pause = 10;
+        slept = 0;
         if (alone)
             std::this_thread::yield();
     } else if (in_vain % pollers == 0) {
         std::this_thread::sleep_for(std::chrono::microseconds(pause));
+        slept += pause;
         pause = std::min(pause + pause / 8 + 1, longest);
     }
 }
 
-/* Other warps come first, then the other lanes: a thread that polls must not keep the rest from
- * running. */
+/* Other warps come first, then the other lanes: a poller must not keep the rest from running. */
 void simt_yield(void)
 {
     Thread &thread = *current_thread;

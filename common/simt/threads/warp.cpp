@@ -5,12 +5,10 @@
 
 using namespace simt;
 
-/* A lane reads this from a lane that does not exist. On a GPU it could be anything; here it is NaN
- * of every type. */
+/* A lane reads this from a lane that is not there: NaN of every type; on a GPU anything. */
 static const uint64_t no_lane = ~uint64_t(0);
 
-/* Returns the lane that `lane` reads from, or `lane` where that is outside its segment of `width`
- * lanes. */
+/* Returns the lane that `lane` reads from; itself outside its segment of `width` lanes. */
 static inline unsigned source_lane(unsigned lane, unsigned how, unsigned operand, unsigned width)
 {
     const unsigned begin = lane & ~(width - 1), end = begin + width;
@@ -43,7 +41,7 @@ __attribute__((noinline)) static uint64_t complete(Warp &warp, Meeting &meeting)
     const Meeting done = meeting;
     meeting = warp.meeting[--warp.meetings];
     Block &block = *warp.block;
-    if (block.launch->failed.load(std::memory_order_relaxed))
+    if (is_stopped(block))
         abandon_block();
     checker->warp_met(warp, done);
     if (done.run)
@@ -59,8 +57,7 @@ __attribute__((noinline)) static uint64_t complete(Warp &warp, Meeting &meeting)
 
 constexpr char lanes_have_returned[] = "a warp operation that names lanes which have returned";
 
-/* Returns the lanes that a meeting still waits for: not lanes that never existed, nor, as a rule,
- * returned ones. */
+/* Returns the lanes that a meeting waits for: those that exist and have not returned. */
 static inline uint32_t missing(const Warp &warp, const Meeting &meeting)
 {
     return meeting.mask & warp.missed & ~meeting.arrived;

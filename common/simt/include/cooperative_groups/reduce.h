@@ -7,8 +7,7 @@ namespace cooperative_groups
 {
 
 #define SIMT_OPERATOR(name, expression)                                                            \
-    template <class T = void>                                                                      \
-    struct name {                                                                                  \
+    template <class T = void> struct name {                                                        \
         T operator()(T a, T b) const { return expression; }                                        \
     };
 

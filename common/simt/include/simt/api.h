@@ -12,10 +12,8 @@ template <class T> void **untyped(T **pointer) { return reinterpret_cast<void **
 template <class... T> const void *untyped(void (*kernel)(T...)) { return reinterpret_cast<const void *>(kernel); }
 /* clang-format on */
 
-/* Returns the variable's address. It is null, which every call refuses, where the variable has too
- * few bytes. */
-template <class T>
-const void *variable(const T &symbol, size_t bytes = 0, size_t offset = 0)
+/* Returns the variable's address; null, which calls refuse, if it has too few bytes. */
+template <class T> const void *variable(const T &symbol, size_t bytes = 0, size_t offset = 0)
 {
     return offset > sizeof symbol || bytes > sizeof symbol - offset ? nullptr : &symbol;
 }
@@ -27,8 +25,7 @@ inline int device_of(cudaMemLocation location)
 
 } /* namespace simt */
 
-/* Returns the block size with the most resident threads, and the smallest grid that fills the
- * device. */
+/* Returns the block size with the most resident threads, and a grid that fills the device. */
 template <class Kernel> /* a kernel, or its address as void * */
 cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, Kernel kernel,
                                                size_t dynamic_shared = 0, int block_limit = 0)

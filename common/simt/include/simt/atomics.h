@@ -7,7 +7,7 @@
 
 extern "C" {
 
-/* Carries out a simt_operation on 2, 4 or 8 bytes and returns the value from before. */
+/* Does a simt_operation, of some scope, on 2, 4 or 8 bytes; returns the value from before. */
 uint64_t simt_atomic(void *address, size_t bytes, int operation, uint64_t value, uint64_t expected);
 
 /* Does *cell = update(*cell, operand), for 2 or 4 bytes. `before` receives the old value. */
@@ -20,37 +20,32 @@ namespace simt
 {
 
 /* Carries out the operation on the T at `address`, whose bits travel in a word. */
-template <class T>
+template <int scope = simt_device, class T>
 inline T atomic(const volatile T *address, int operation, T value, T expected = T())
 {
     static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8,
                   "atomics are 2, 4 or 8 bytes wide");
-    return from_word(simt_atomic(const_cast<T *>(address), sizeof value, operation, to_word(value),
+    return from_word(simt_atomic(const_cast<T *>(address), sizeof value,
+                                 operation | scope << simt_operation_bits, to_word(value),
                                  to_word(expected)),
                      value);
 }
 
 /* T has its own minimum and maximum, because the word's are unsigned. */
-template <class T>
-constexpr int atomic_minimum = std::is_signed_v<T> ? simt_min_signed : simt_min;
-template <class T>
-constexpr int atomic_maximum = std::is_signed_v<T> ? simt_max_signed : simt_max;
-template <class T>
-constexpr int atomic_addition = std::is_floating_point_v<T> ? simt_add_float : simt_add;
+template <class T> constexpr int atomic_minimum = std::is_signed_v<T> ? simt_min_signed : simt_min;
+template <class T> constexpr int atomic_maximum = std::is_signed_v<T> ? simt_max_signed : simt_max;
+template <class T> constexpr int atomic_addition =
+    std::is_floating_point_v<T> ? simt_add_float : simt_add;
 
 /* Returns 0 - value in T's own width, without a warning for unsigned T. */
-template <class T>
-constexpr T negated(T value)
-{
-    return static_cast<T>(T(0) - value);
-}
+template <class T> constexpr T negated(T value) { return static_cast<T>(T(0) - value); }
 
 } /* namespace simt */
 
 #define SIMT_ATOMIC_ONE(name, T, parameters, ...)                                                  \
     SIMT_INLINE(T, name, parameters, simt::atomic(address, __VA_ARGS__))                           \
-    SIMT_INLINE(T, name##_block, parameters, simt::atomic(address, __VA_ARGS__))                   \
-    SIMT_INLINE(T, name##_system, parameters, simt::atomic(address, __VA_ARGS__))
+    SIMT_INLINE(T, name##_block, parameters, simt::atomic<simt_block>(address, __VA_ARGS__))       \
+    SIMT_INLINE(T, name##_system, parameters, simt::atomic<simt_system>(address, __VA_ARGS__))
 #define SIMT_ATOMIC(name, T, operation)                                                            \
     SIMT_ATOMIC_ONE(name, T, (T * address, T value), operation, value)
 #define SIMT_ATOMIC_COMPARE(T)                                                                     \

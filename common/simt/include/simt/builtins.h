@@ -21,11 +21,9 @@ namespace simt
 {
 
 /* simtcc turns extern __shared__ T name[]; into this: see translate.cpp. */
-template <class T>
-using pointer_to = T *;
+template <class T> using pointer_to = T *;
 
-template <class T, size_t Alignment = 16>
-inline T *dynamic_shared()
+template <class T, size_t Alignment = 16> inline T *dynamic_shared()
 {
     return reinterpret_cast<T *>(Alignment > 16 ? simt_aligned_dynamic_shared()
                                                 : simt_dynamic_shared);
@@ -51,7 +49,7 @@ void simt_device_free(void *pointer);
 void simt_syncthreads(simt::Site site);
 /* 0 count, 1 and, 2 or */
 int simt_syncthreads_reduce(int which, int value, simt::Site site);
-void simt_threadfence(void);
+void simt_threadfence(int scope);
 long long simt_clock(void);
 }
 
@@ -62,9 +60,9 @@ SIMT_INLINE(void, __syncthreads, (SIMT_CALL_SITE), simt_syncthreads(site))
 SIMT_INLINE(int, __syncthreads_count, (int predicate, SIMT_CALL_SITE), simt_syncthreads_reduce(0, predicate, site))
 SIMT_INLINE(int, __syncthreads_and, (int predicate, SIMT_CALL_SITE), simt_syncthreads_reduce(1, predicate, site))
 SIMT_INLINE(int, __syncthreads_or, (int predicate, SIMT_CALL_SITE), simt_syncthreads_reduce(2, predicate, site))
-__forceinline__ void __threadfence_block() { simt_threadfence(); }
-__forceinline__ void __threadfence() { simt_threadfence(); }
-__forceinline__ void __threadfence_system() { simt_threadfence(); }
+__forceinline__ void __threadfence_block() { simt_threadfence(simt_block); }
+__forceinline__ void __threadfence() { simt_threadfence(simt_device); }
+__forceinline__ void __threadfence_system() { simt_threadfence(simt_system); }
 inline void __nanosleep(unsigned) { simt_yield(); }
 [[noreturn]] inline void __trap() { simt_fail("__trap()"); }
 inline void __brkpt() { __trap(); }

@@ -25,10 +25,8 @@ unsigned simt_activemask(simt::Site site);
 namespace simt
 {
 
-/* Returns a value's bits, and converts them back. `value` is any value, for a type without a
- * default. */
-template <class T>
-inline uint64_t to_word(T value)
+/* Returns a value's bits, and back. `value` is any value, for a type without a default. */
+template <class T> inline uint64_t to_word(T value)
 {
     static_assert(sizeof(T) <= 8, "a shuffle moves values of at most 8 bytes");
     uint64_t word = 0;
@@ -36,8 +34,7 @@ inline uint64_t to_word(T value)
     return word;
 }
 
-template <class T>
-inline T from_word(uint64_t word, T value)
+template <class T> inline T from_word(uint64_t word, T value)
 {
     __builtin_memcpy(static_cast<void *>(&value), static_cast<const void *>(&word), sizeof value);
     return value;
@@ -46,12 +43,11 @@ inline T from_word(uint64_t word, T value)
 } /* namespace simt */
 
 #define SIMT_SHUFFLE(name, how, Operand)                                                           \
-    template <class T>                                                                             \
-    SIMT_INLINE(T, name,                                                                           \
-                (unsigned mask, T value, Operand operand, int width = 32, SIMT_CALL_SITE),         \
-                simt::from_word(simt_shuffle(mask, simt::to_word(value), unsigned(operand),        \
-                                             how | unsigned(width) << 2, site),                    \
-                                value))
+    template <class T> SIMT_INLINE(                                                                \
+        T, name, (unsigned mask, T value, Operand operand, int width = 32, SIMT_CALL_SITE),        \
+        simt::from_word(simt_shuffle(mask, simt::to_word(value), unsigned(operand),                \
+                                     how | unsigned(width) << 2, site),                            \
+                        value))
 #define SIMT_VOTE(R, name, how)                                                                    \
     SIMT_INLINE(R, name, (unsigned mask, int predicate, SIMT_CALL_SITE),                           \
                 simt_vote(mask, predicate, how, site))

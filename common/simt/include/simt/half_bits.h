@@ -61,10 +61,8 @@ inline float rounded_to_odd(double value)
     return same_bits<float>((same_bits<uint32_t>(nearest) - outside) | 1u);
 }
 
-/* Returns the neighbour of the nearest value in the given direction: -1 down, +1 up, 0 towards
- * zero. */
-template <class Format>
-inline uint16_t directed(float value, int direction)
+/* Returns the neighbour of the nearest value: -1 down, +1 up, 0 towards zero. */
+template <class Format> inline uint16_t directed(float value, int direction)
 {
     uint16_t bits = Format::from_float(value);
     float nearest = Format::to_float(bits);

@@ -1,21 +1,20 @@
-/* These are CUDA's keywords as g++ understands them. simtcc rewrites the rest (<<<>>>,
- * __shared__). */
+/* These are CUDA's keywords as g++ understands them. simtcc rewrites <<<>>>, __shared__. */
 #pragma once
 
 #include <vector_types.h>
 
-/* simtcc has to see these in device code. It makes nothing of them either, except of __shared__. */
+/* simtcc has to see these. */
 #ifndef __CUDACC__
 #define __global__
 #define __device__
 #define __host__
 #define __shared__
 #define __launch_bounds__(...)
+#define __constant__
+#define __managed__
 #endif
 #define __cluster_dims__(...)                                                                      \
     SIMT_UNSUPPORTED("sizes of clusters at the kernel instead of the launch")
-#define __constant__
-#define __managed__
 #define __grid_constant__
 #define __maxnreg__(...)
 #ifndef __clang__

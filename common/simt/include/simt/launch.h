@@ -25,8 +25,7 @@ struct simt_launch {
     cudaStream_t stream;
     int cooperative = 0;
     dim3 cluster = {}; /* in blocks; 1 x 1 x 1 without clusters */
-    /* This is null where the kernel's address is not known because template arguments are
-     * deduced. */
+    /* It is null where template arguments are deduced: the kernel's address is not known. */
     const void *entry = nullptr;
     void (*invoke)(void *arguments) = nullptr;
     void *arguments = nullptr;
@@ -40,20 +39,17 @@ extern "C" void simt_not_looked_at(cudaError_t error, const char *call, const si
 /* Returns what a kernel gets for a pointer: one that leads nowhere for host memory. */
 extern "C" void *simt_guard(const volatile void *pointer);
 
-/* simtcc puts calls of this behind a file's text, for reports on its kernels. `names` is
- * "A,B,C,N". */
+/* simtcc puts calls of this behind a file, for reports. `names` is "A,B,C,N". */
 extern "C" void simt_name_parameters(const char *kernel, const char *names);
 
-/* simtcc turns __launch_bounds__ into this, the kernel's first statement. The first number
- * counts. */
+/* simtcc makes __launch_bounds__ this, the kernel's first statement. The first counts. */
 extern "C" void simt_launch_bounds(unsigned threads, unsigned blocks = 0, unsigned cluster = 0);
 
 namespace simt
 {
 
 /* simtcc puts this around a call of the runtime's that is a statement. */
-template <class Result>
-Result not_looked_at(const char *call, Result result, SIMT_CALL_SITE)
+template <class Result> Result not_looked_at(const char *call, Result result, SIMT_CALL_SITE)
 {
     if constexpr (std::is_same_v<Result, cudaError_t>)
         if (result != cudaSuccess)
@@ -61,21 +57,15 @@ Result not_looked_at(const char *call, Result result, SIMT_CALL_SITE)
     return result;
 }
 
-template <class T>
-void guard(const T &)
-{
-}
-template <class T>
-void guard(T *&pointer)
+template <class T> void guard(const T &) {}
+template <class T> void guard(T *&pointer)
 {
     if constexpr (!std::is_function_v<T>)
         pointer = static_cast<T *>(simt_guard(pointer));
 }
 
-/* A parameter with a constructor or destructor is copied as bytes: no CUDA thread runs either of
- * them. */
-template <class T>
-struct Bytes {
+/* A parameter with a constructor or destructor is copied as bytes: CUDA threads run neither. */
+template <class T> struct Bytes {
     alignas(T) char bytes[sizeof(T)];
 
     Bytes(const T &value) { memcpy(bytes, &value, sizeof value); }
@@ -83,36 +73,31 @@ struct Bytes {
 };
 
 /* For an object that a kernel takes by reference (in managed memory), this is the address. */
-template <class T>
-struct Bytes<T &> {
+template <class T> struct Bytes<T &> {
     T *address;
 
     Bytes(T &object) : address(__builtin_addressof(object)) {}
     operator T &() { return *address; }
 };
 
-template <class T>
-inline constexpr bool trivial_for_calls =
+template <class T> inline constexpr bool trivial_for_calls =
     std::conjunction_v<std::is_trivially_copy_constructible<T>,
                        std::is_trivially_move_constructible<T>, std::is_trivially_destructible<T>>;
 
-template <class T>
-using Stored = std::conditional_t<trivial_for_calls<T> && !std::is_reference_v<T>, T, Bytes<T>>;
+template <class T> using Stored =
+    std::conditional_t<trivial_for_calls<T> && !std::is_reference_v<T>, T, Bytes<T>>;
 
 /* An argument that is not trivial for calls is passed as the address of the caller's copy. This is
  * the Itanium C++ ABI's rule, which every compiler for Linux keeps. */
-template <class T>
-using Passed = std::conditional_t<trivial_for_calls<T>, T, T &>;
+template <class T> using Passed = std::conditional_t<trivial_for_calls<T>, T, T &>;
 
-template <size_t Position, class T>
-struct Argument {
+template <size_t Position, class T> struct Argument {
     Stored<T> value;
 };
 
 /* Runs in every CUDA thread: calls the function with copies of the launch's arguments. They are
  * copied as constants, so that no constructor of theirs from something else is better. */
-template <class Positions, class Function, class... Parameters>
-struct Invocation;
+template <class Positions, class Function, class... Parameters> struct Invocation;
 
 template <size_t... Positions, class Function, class... Parameters>
 struct Invocation<std::index_sequence<Positions...>, Function, Parameters...>
@@ -131,9 +116,9 @@ struct Invocation<std::index_sequence<Positions...>, Function, Parameters...>
 };
 
 /* Runs a launch that lacks only the kernel and its arguments. */
-template <class Function, class... Parameters>
-cudaError_t run(const simt_launch &configured, const void *entry, Function function,
-                const Parameters &...arguments)
+template <class Function, class... Parameters> cudaError_t run(const simt_launch &configured,
+                                                               const void *entry, Function function,
+                                                               const Parameters &...arguments)
 {
     simt_launch launch = configured;
     using Call = Invocation<std::index_sequence_for<Parameters...>, Function, Parameters...>;
@@ -146,8 +131,7 @@ cudaError_t run(const simt_launch &configured, const void *entry, Function funct
     return simt_run(&launch);
 }
 
-/* enable_if_t makes the function alone decide the parameters, to which the arguments are
- * converted. */
+/* The function alone decides the parameters, to which the arguments are converted. */
 template <class... Parameters>
 cudaError_t run(const simt_launch &launch, void (*function)(Parameters...),
                 const std::enable_if_t<true, Parameters> &...arguments)
@@ -160,18 +144,15 @@ cudaError_t run(const simt_launch &launch, void (*function)(Parameters...),
 
 /* Where the name alone is no address, the arguments' types may choose one. Where they do not,
  * because they have to be converted, the kernel is called by its name. */
-template <class Call, class Find>
-struct ConfiguredKernel {
+template <class Call, class Find> struct ConfiguredKernel {
     simt_launch launch;
     Call call;
     Find find;
 
-    template <class... Arguments>
-    void operator()(Arguments... arguments) const
+    template <class... Arguments> void operator()(Arguments... arguments) const
     {
         static_assert(std::is_void_v<decltype(call(arguments...))>, "a kernel returns void");
-        /* This chooses the overload, or the instance of the template, with exactly these
-         * parameters. */
+        /* This chooses the overload, or the instance, with exactly these parameters. */
         constexpr auto address = [](void (*function)(Arguments...)) { return function; };
         if constexpr (std::is_invocable_v<Find, decltype(address)>)
             run(launch, find(address), arguments...);
@@ -180,22 +161,18 @@ struct ConfiguredKernel {
     }
 };
 
-/*
- * The arguments are converted to the kernel's parameter types as in any call. The kernel is called
+/* The arguments are converted to the kernel's parameter types as in any call. The kernel is called
  * by its name with fewer arguments, where parameters have defaults, which a pointer has forgotten,
  * and with arguments that it cannot take, so that the compiler complains. An integer may be the 0
- * that is a pointer; then this only says that there is no such call.
- */
-template <class Call, class... Parameters>
-struct ConfiguredKernel<Call, void (*)(Parameters...)> {
+ * that is a pointer; then this only says that there is no such call. */
+template <class Call, class... Parameters> struct ConfiguredKernel<Call, void (*)(Parameters...)> {
     simt_launch launch;
     Call call;
     void (*function)(Parameters...);
 
     void operator()(Parameters... arguments) const { run(launch, function, arguments...); }
 
-    template <class... Arguments>
-    static constexpr bool may_fit()
+    template <class... Arguments> static constexpr bool may_fit()
     {
         if constexpr (sizeof...(Arguments) == sizeof...(Parameters))
             return ((std::is_convertible_v<Arguments, Parameters> ||
@@ -214,15 +191,14 @@ struct ConfiguredKernel<Call, void (*)(Parameters...)> {
 
 /* Says whether something that is not known as a __global__ function may stand before <<<: a pointer
  * or a reference to one, or what becomes a pointer. */
-template <class T, class = void>
-inline constexpr bool simt_may_be_launched = false;
+template <class T, class = void> inline constexpr bool simt_may_be_launched = false;
 template <class T>
 inline constexpr bool simt_may_be_launched<T, std::void_t<decltype(+std::declval<T>())>> =
     !std::is_function_v<T>;
 
-template <class Find, class Call>
-auto simt_kernel(const char *name, Find find, Call call, dim3 grid, dim3 block, size_t shared = 0,
-                 cudaStream_t stream = nullptr, SIMT_CALL_SITE)
+template <class Find, class Call> auto simt_kernel(const char *name, Find find, Call call,
+                                                   dim3 grid, dim3 block, size_t shared = 0,
+                                                   cudaStream_t stream = nullptr, SIMT_CALL_SITE)
 {
     const simt_launch launch = {name, site.file, site.line, grid, block, shared, stream};
     /* The name stands for exactly one function. (With the parameters' types for a template's
@@ -235,8 +211,7 @@ auto simt_kernel(const char *name, Find find, Call call, dim3 grid, dim3 block, 
 }
 
 /* simtcc turns a launch inside a kernel or a __device__ function into this. */
-template <class... T>
-SIMT_UNSUPPORTED("launches by a kernel (dynamic parallelism)")
+template <class... T> SIMT_UNSUPPORTED("launches by a kernel (dynamic parallelism)")
 void (*simt_kernel_in_device_code(T...))(...);
 
 /* arguments[i] points to the i-th argument, as cudaLaunchKernel wants it. */

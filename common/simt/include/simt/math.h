@@ -43,8 +43,7 @@ inline double inverse_erf(double y)
 
 /* Returns what `operation` gives in this rounding direction for the variables that it refers to.
  * The compiler has to take them as changed, or it would calculate before the direction is set. */
-template <class To, class Operation>
-inline To rounded(int direction, Operation operation)
+template <class To, class Operation> inline To rounded(int direction, Operation operation)
 {
     int before = std::fegetround();
     std::fesetround(direction);
@@ -54,8 +53,7 @@ inline To rounded(int direction, Operation operation)
     return result;
 }
 
-template <class To>
-inline To saturated(double whole)
+template <class To> inline To saturated(double whole)
 {
     typedef std::numeric_limits<To> range;
     /* 2^63 and the like are doubles; the largest To may not be one. */
@@ -66,8 +64,7 @@ inline To saturated(double whole)
     return whole != whole ? To(0) : To(whole);
 }
 
-template <class To, class From>
-constexpr To same_bits(From from)
+template <class To, class From> constexpr To same_bits(From from)
 {
     return __builtin_bit_cast(To, from);
 }

@@ -26,10 +26,8 @@ SIMT_WITHOUT_MASK(__any)
 SIMT_WITHOUT_MASK(__all)
 #undef SIMT_WITHOUT_MASK
 
-template <class T, int dimensions = 1, int mode = 0>
-class SIMT_UNSUPPORTED("textures") texture;
-template <class T, int dimensions = 1>
-class SIMT_UNSUPPORTED("surfaces") surface;
+template <class T, int dimensions = 1, int mode = 0> class SIMT_UNSUPPORTED("textures") texture;
+template <class T, int dimensions = 1> class SIMT_UNSUPPORTED("surfaces") surface;
 
 /* Many programs include <cuda_fp8.h> and use none of it. */
 typedef SIMT_UNSUPPORTED("8-bit floating-point numbers") unsigned char __nv_fp8_storage_t,

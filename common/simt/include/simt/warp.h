@@ -22,6 +22,9 @@ struct Site {
 /* This is a function's last parameter, which its callers leave out. */
 #define SIMT_CALL_SITE simt::Site site = simt::Site()
 
+/* Who sees the order of atomic operations and fences, as cuda::thread_scope counts. */
+enum simt_scope { simt_system, simt_device, simt_block, simt_thread };
+
 extern "C" {
 
 /* `slot[lane]` is what lane deposited, for every lane of `lanes` (those of the mask that have not
@@ -41,15 +44,15 @@ void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, i
 /* clang-format off */
 enum simt_operation {
     simt_add, simt_and, simt_or, simt_xor, simt_min_signed, simt_max_signed, simt_min, simt_max,
-    simt_increment, simt_decrement, simt_add_float, simt_exchange, simt_compare, simt_load, simt_store
+    simt_increment, simt_decrement, simt_add_float, simt_exchange, simt_compare, simt_load, simt_store,
+    simt_operation_bits = 8 /* a scope stands above them */
 };
 /* clang-format on */
 
 /* Lets other threads of the block, and other blocks, run. */
 void simt_yield(void);
 
-/* The launch fails with cudaErrorLaunchFailure and this message, and the calling block ends
- * here. */
+/* The launch fails with cudaErrorLaunchFailure and this message, and the block ends here. */
 void simt_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* Converts between pointers and shared-window addresses as 32-bit numbers, as
@@ -57,9 +60,8 @@ void simt_fail(const char *format, ...) __attribute__((format(printf, 1, 2), nor
 unsigned simt_shared_address(const void *pointer);
 void *simt_shared_pointer(unsigned address);
 
-/* This is a barrier of <cuda/barrier>, in shared memory. simt_barrier_arrive returns the phase
- * whose end simt_barrier_wait waits for. Threads that wait know what the threads that arrived
- * did. */
+/* It is a barrier of <cuda/barrier>, in shared memory. simt_barrier_wait waits for the end of the
+ * phase that simt_barrier_arrive returned. Who waits knows what those who arrived did. */
 struct simt_barrier {
     unsigned long long mark; /* the place where it is initialised */
     unsigned expected, missing, phase;
