@@ -336,6 +336,11 @@ def checked():
 def main(arguments):
     if arguments:
         raise outfile.Refused(__doc__)
+    mark, made_by = HERE.joinpath("conf.py").read_text(), OUT / "conf.py"
+    if not made_by.exists() or made_by.read_text() != mark:  # Sphinx does not see what its functions would write otherwise
+        for folder in (SITE, OUT / "doctrees"):
+            shutil.rmtree(folder, ignore_errors=True)
+        write(made_by, mark)
     book = Book()
     book.write()
     licences()
@@ -346,7 +351,6 @@ def main(arguments):
     if done.returncode:
         raise outfile.Refused("Sphinx complains")
     runs()
-    shutil.rmtree(SITE / ".doctrees", ignore_errors=True)
     count, total = checked()
     print(f"build/book/html/index.html: {count} files, {total / (1 << 20):.1f} MB")
     return 0

@@ -248,7 +248,6 @@ function listen() {
   window.addEventListener('dragover', event => event.preventDefault());
   window.addEventListener('drop', event => { event.preventDefault(); openAll(event.dataTransfer.files); });
   $('#beside').onclick = () => loadBeside(page.before);
-  window.addEventListener('hashchange', () => { if (location.hash !== kept) follow(); });
   $('#play').onclick = play;
   $('#before').onclick = event => step(-1, event.shiftKey);
   $('#after').onclick = event => step(1, event.shiftKey);
@@ -256,7 +255,6 @@ function listen() {
   $('#help').onclick = () => $('#reading').showModal();
   $('#theme').onclick = () => theme(state.theme = document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark');
   $('#launch').onchange = event => { use(+event.target.value); chooseEvent(nearest(0, telling)); };
-  window.addEventListener('resize', () => { layoutGrids(); draw(true); });
   const keys = {
     ArrowLeft: event => step(-1, event.shiftKey), ArrowRight: event => step(1, event.shiftKey), ArrowUp: () => nextLine(-1), ArrowDown: () => nextLine(1),
     Home: () => setTick(0), End: () => setTick(endOfTime()), ' ': play, b: () => nextBarrier(1), B: () => nextBarrier(-1),
@@ -400,7 +398,9 @@ async function follow() {
   activate(runs[runs.length - 1]);
   const own = nearest(0, e => telling(e) && lineOf(e) >= 0 && page.lines[lineOf(e)].startsWith(`${L.home}:`));
   chooseEvent(own >= 0 ? own : nearest(0, telling));
-  L.scrolled = lineOf(state.event);   // the source begins with the kernel, even where its first request is in a helper
+  L.scrolled = `${lineOf(state.event)} ${state.event}`;   // the source begins with the kernel, even where its first request is in a helper
+  window.addEventListener('resize', () => { layoutGrids(); draw(true); });
+  window.addEventListener('hashchange', () => { if (location.hash !== kept) follow(); });
   if (location.hash.length > 1) await follow();
   document.body.dataset.ready = 'yes';
 })();

@@ -160,14 +160,15 @@ function buildSource() {
   const code = [...document.querySelectorAll('#source tr[data-at]')].find(tr => tr.textContent.includes('__global__'));
   const first = $('#source tr.report') ?? [...L.rows].find(([line]) => page.lines[line].startsWith(`${L.home}:`))?.[1] ?? code;
   if (first) $('#source .scroll').scrollTop = first.offsetTop - 120;
-  L.scrolled = -1;
+  L.scrolled = '';
 }
 
 // Brings a line into sight within the source, and leaves the page where it is.
 function scrollToLine(line) {
   const box = $('#source .scroll'), tr = L.rows.get(line);
-  if (!tr || line === L.scrolled) return;
-  L.scrolled = line;
+  const wanted = `${line} ${state.event}`;
+  if (!tr || wanted === L.scrolled) return;
+  L.scrolled = wanted;
   if (tr.offsetTop < box.scrollTop + 40 || tr.offsetTop + tr.offsetHeight > box.scrollTop + box.clientHeight - 20) box.scrollTop = tr.offsetTop - box.clientHeight / 3;
 }
 
