@@ -362,14 +362,18 @@ function keepAddress() {
   }, 250);
 }
 
-// Returns the line of the source that holds a text and did something: in the kernel's own file if there is one.
+// Returns the line of the source that holds a text and did something, and the launch in which it did: in the kernel's own file and
+// in this launch, if it can be.
 function lineWith(text) {
   const holds = line => {
     const cut = page.lines[line].lastIndexOf(':');
     return (page.sources[page.lines[line].slice(0, cut)] ?? '').split('\n')[page.lines[line].slice(cut + 1) - 1]?.includes(text);
   };
-  const found = [...L.rows.keys()].filter(holds);
-  return found.find(line => page.lines[line].startsWith(`${L.home}:`)) ?? found[0] ?? -1;
+  for (const launch of [L.index, ...page.launches.keys()]) {
+    const found = [...new Set(page.launches[launch].shapes.map(each => each.line ?? -1))].filter(line => line >= 0 && holds(line));
+    if (found.length) return [found.find(line => page.lines[line].startsWith(`${L.home}:`)) ?? found[0], launch];
+  }
+  return [-1, L.index];
 }
 
 async function follow() {
@@ -377,8 +381,10 @@ async function follow() {
   if (/^(dark|light)$/.test(has('theme'))) theme(state.theme = has('theme'));
   if (has('with')) await loadBeside(has('with'));
   if (+has('launch') > 0 && +has('launch') <= page.launches.length && has('launch') - 1 !== L.index) use(has('launch') - 1);
+  const [line, launch] = has('at') ? lineWith(has('at')) : [page.lines.indexOf(has('line')), L.index];
+  if (launch !== L.index) use(launch);
   clearAll();
-  const line = has('at') ? lineWith(has('at')) : page.lines.indexOf(has('line')), [name, index] = has('element').split(/:(?=\d+$)/);
+  const [name, index] = has('element').split(/:(?=\d+$)/);
   const array = L.arrays.findIndex(a => a.name === name && +index < a.total.reads.length);
   if (line >= 0) chooseLine(line);
   if (array >= 0) chooseElement({ array, index: +index });

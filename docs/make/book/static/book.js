@@ -22,7 +22,7 @@ document.addEventListener('DOMContentLoaded', () => {
     const link = event.target.closest('a.moment'), run = link && document.getElementById(`run-${link.dataset.run}`);
     if (!run || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    run.src = `${link.href}&theme=${theme()}`;
+    run.src = `${link.href}${link.href.includes('#') ? '&' : '#'}theme=${theme()}`;
     run.scrollIntoView({ block: 'center' });
   });
 });
