@@ -8,6 +8,7 @@
  *     extern __shared__ T s[];     simt::pointer_to<T> const s = simt::dynamic_shared<T, 16>();
  *     __global__, __device__, __host__      nothing
  *     __launch_bounds__(n)         simt_launch_bounds(n), the kernel's first statement
+ *     cudaMemcpy(...);             simt::not_looked_at("cudaMemcpy", cudaMemcpy(...));
  *
  * and, in device code only,
  *
@@ -207,6 +208,9 @@ struct Translator {
     string launch_bounds = ""; /* of the kernel whose heading this is */
     string names = "";         /* calls that say what the kernels' parameters are called */
     std::set<string> kernels = {};
+    size_t main_end = 0;                /* where the body of main() ends, while it is read */
+    std::set<size_t> headings = {};     /* where the names of kernels are declared */
+    std::set<string> only_kernels = {}; /* names that nothing else has */
 
     /* Returns the rewritten text. */
     string run()
@@ -214,6 +218,12 @@ struct Translator {
         for (size_t i = 0; i < t.size(); i++)
             if (is(i, "__global__") || (is(i, "global") && is(i - 3, "__attribute__")))
                 note_kernel(i + 1);
+        for (size_t name : headings)
+            only_kernels.insert(t[name].spelling);
+        for (size_t i = 1; i < t.size(); i++)
+            if (t[i].kind == word && t[i - 1].kind == word && !headings.count(i) &&
+                !is(i - 1, "else", "do", "return"))
+                only_kernels.erase(t[i].spelling);
         for (size_t i = 0; i < t.size(); i++)
             if (t[i].kind == punctuation)
                 translate_punctuation(i);
@@ -345,6 +355,8 @@ struct Translator {
             if (is(i, "(", "{")) {
                 seen = seen || is(i, "(");
                 kernels.insert({t[i - 1].spelling, t[i + 1].spelling});
+                if (t[i - 1].kind == word && is(closing(i) + 1, "{", ";"))
+                    headings.insert(i - 1);
                 i = closing(i);
             }
     }
@@ -365,6 +377,80 @@ struct Translator {
             }
             i = end;
         }
+    }
+
+    /* Returns the parenthesis that the one at `close` closes, with whatever between them. */
+    size_t parenthesis(size_t close) const
+    {
+        for (int level = 0; close > 1; close--)
+            if ((level += is(close, ")") - is(close, "(")) == 0)
+                break;
+        return close;
+    }
+
+    /* Returns whether a statement begins at a token, as far as that can be told. */
+    bool begins_statement(size_t i) const
+    {
+        size_t before = i - 2; /* a label's colon */
+        while (is(i - 1, ":") && !is(before, ";", "{", "}", ":", "?"))
+            before--;
+        return is(i - 1, ";", "{", "}", "else", "do") ||
+               (is(i - 1, ":") && is(before + 1, "case", "default")) ||
+               (is(i - 1, ")") && is(parenthesis(i - 1) - 1, "if", "for", "while", "constexpr"));
+    }
+
+    /* One of CUDA's functions is called. In a statement, nobody looks at what it returns. */
+    void translate_call(size_t i)
+    {
+        /* With (void *)kernel as the first argument, the cast would hide the parameters' types. */
+        const size_t type = is(i + 3, "const") ? i + 4 : i + 3, end = closing(i + 1);
+        if (is(i, "cudaLaunchKernel", "cudaLaunchCooperativeKernel") && is(i + 2, "(") &&
+            is(type, "void") && is(type + 1, "*") && is(type + 2, ")"))
+            erase(i + 2, type + 3);
+        if (device_depth >= 0 || depth == 0 || !is(end + 1, ";") || !begins_statement(i))
+            return;
+        t[end + 1].lead.insert(0, ")");
+        replace(i,
+                "simt::not_looked_at(" + quoted(t[i].spelling) + ", " + restart(i) + t[i].spelling);
+    }
+
+    /* The statement is a call of a kernel, without <<<>>>, whose name ends at `name`. */
+    void refuse_plain_call(size_t name)
+    {
+        size_t begin = name, open = name + 1;
+        while (is(begin - 1, "::") && t[begin - 2].kind == word)
+            begin -= 2;
+        for (int level = 0; is(name + 1, "<") && open < t.size() && !is(open, ";");)
+            if (level += is(open, "<") - is(open, ">"); open++, level == 0)
+                break;
+        const string kernel = t[name].spelling;
+        if (!is(open, "(") || !is(closing(open) + 1, ";") || !begins_statement(begin))
+            return;
+        const string place = restart(begin);
+        erase(begin, closing(open) + 1);
+        replace(begin, "static_assert(" + place +
+                           "false, \"a __global__ function call must be configured: " + kernel +
+                           "<<<grid, block>>>(...)\")");
+    }
+
+    /* Returns whether a function within main() has a token. */
+    bool in_inner_function(size_t i) const
+    {
+        for (int level = 0, around = depth; around > 0; i--) {
+            level += is(i, "}") - is(i, "{");
+            if (level >= 0)
+                continue;
+            size_t before = i - 1; /* what may stand behind the parameters */
+            while (t[before].kind == word || is(before, "->", "*", "&", "::"))
+                before--;
+            if (is(before, "]") ||
+                (is(before, ")") && !is(parenthesis(before) - 1, "if", "for", "while", "switch",
+                                        "catch", "constexpr", "main")))
+                return true;
+            level = 0;
+            around--;
+        }
+        return false;
     }
 
     void translate_word(size_t i)
@@ -398,12 +484,14 @@ struct Translator {
         } else if (is(i, "__noinline__") && !is(i - 1, "(")) {
             /* As a macro it would break the C++ library's own use. */
             replace(i, flat ? "" : "__attribute__((__noinline__))");
-        } else if (is(i, "cudaLaunchKernel", "cudaLaunchCooperativeKernel")) {
-            /* With (void *)kernel as the first argument, the cast would hide the parameters'
-             * types. */
-            const size_t type = is(i + 3, "const") ? i + 4 : i + 3;
-            if (is(i + 2, "(") && is(type, "void") && is(type + 1, "*") && is(type + 2, ")"))
-                erase(i + 2, type + 3);
+        } else if (is(i, "main") && depth == 0 && is(i - 1, "int") && is(i + 1, "(")) {
+            main_end = closing(closing(i + 1) + 1);
+        } else if (is(i, "return") && is(i + 1, ";") && i < main_end && !in_inner_function(i)) {
+            t[i].spelling += " 0"; /* nvcc warns */
+        } else if (only_kernels.count(t[i].spelling) && depth > 0 && !headings.count(i)) {
+            refuse_plain_call(i);
+        } else if (t[i].spelling.compare(0, 4, "cuda") == 0 && is(i + 1, "(")) {
+            translate_call(i);
         }
     }
 
@@ -482,7 +570,7 @@ struct Translator {
                                  ", [&](auto simt_take) -> decltype(simt_take(" + kernel +
                                  ")) { return simt_take(" + kernel +
                                  "); }, [&](auto... simt_arguments) -> decltype(auto) { return " +
-                                 kernel + "(simt_arguments...); }, ");
+                                 kernel + "(simt_arguments...); }" + (first == close ? "" : ", "));
         t[first].lead = restart(first);
         erase(close, last);
         replace(last, ")");

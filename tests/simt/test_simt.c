@@ -644,6 +644,7 @@ CONDITIONAL_TEST(simtcc, says_what_it_does_not_support, on_cpu())
         cr_expect_eq(run_command(command, said, sizeof said), 1, "%s was accepted",
                      sources.gl_pathv[i]);
         expect_said(said, words);
+        cr_expect(!strstr(said, "simt::") && !strstr(said, "<lambda"), "noise: %s", said);
         /* The message must be at its place, and only once. */
         const char *found = strstr(words, ".cu:") ? strstr(said, words) : NULL;
         cr_expect(!found || !strstr(found + 1, words), "%s: twice", words);
@@ -699,17 +700,107 @@ CONDITIONAL_TEST(simtcc, little_address_space_for_a_launch_put_off, on_cpu())
         "(ulimit -v 3000000; SIMT_ORDER=overlap timeout 20 ./idle)");
 }
 
-/* A program that does not ask is told at its end that a kernel failed. One that asks knows it
- * already. */
-CONDITIONAL_TEST(simtcc, tells_of_a_failed_kernel_at_exit, on_cpu())
+/* Compiles mistakes.cu and runs the script, in which ./fast and ./checked make a mistake. */
+static const char *run_mistakes(const char *script)
 {
-    const char *said = run_script(
-        "echo '__global__ void set(int *p) { *p = 1; } int main(int argc, char **) { "
-        "set<<<1, 1>>>(0); cudaDeviceSynchronize(); return argc > 1 ? !cudaGetLastError() : 0; "
-        "}' >set.cu; simtcc set.cu -o set; ./set; echo asked; ./set now");
-    const char *told = strstr(said, "simt: illegal address");
-    cr_expect(told && told < strstr(said, "asked"), "%s", said);
-    cr_expect_not(told && strstr(told + 1, "simt:"), "%s", said);
+    char all[1200];
+    snprintf(all, sizeof all,
+             "mkdir -p $root/build/tests; for build in fast checked; do "
+             "made=$root/build/tests/$build; options=; [ $build = fast ] || options=--check; "
+             "[ $made -nt $root/build/simt/libsimt.a ] && [ $made -nt $root/tests/simt/mistakes.cu "
+             "] || simtcc $options $root/tests/simt/mistakes.cu -o $made; ln -s $made .; done; %s",
+             script);
+    return run_script(all);
+}
+
+/* README.md has a table of mistakes, with what each build says in backquotes, or nothing. */
+CONDITIONAL_TEST(simtcc, says_what_the_table_of_mistakes_promises, on_cpu())
+{
+    int rows = 0;
+    char line[400];
+    FILE *page = fopen("common/simt/README.md", "r");
+    cr_assert_not_null(page);
+    while (fgets(line, sizeof line, page)) {
+        int number = 0;
+        if (sscanf(line, "| %d |", &number) != 1)
+            continue;
+        cr_expect_eq(number, ++rows);
+        char cell[4][200] = {"", "", "", ""}; /* number, mistake, fast build, checked build */
+        sscanf(line, "| %[^|] | %[^|] | %[^|] | %[^|\n]", cell[0], cell[1], cell[2], cell[3]);
+        for (int build = 2; build < 4; build++) {
+            char script[200], words[200];
+            strcpy(words, cell[strncmp(cell[build], "the same", 8) == 0 ? 2 : build]);
+            snprintf(script, sizeof script, "./%s %d || echo \"status $?\"",
+                     build == 2 ? "fast" : "checked", number);
+            const char *said = run_mistakes(script);
+            if (strncmp(words, "nothing", 7) == 0)
+                cr_expect_str_eq(said, "", "mistake %d", number);
+            else
+                cr_expect(words[0] == '`' && strstr(said, strtok(words + 1, "`")) &&
+                              strstr(said, "status"),
+                          "mistake %d: '%s' is not in: %s", number, words, said);
+        }
+    }
+    fclose(page);
+    cr_expect_eq(rows, 10);
+}
+
+/* A program that asks, or looks at what a call returns, knows of an error already. Its own status
+ * comes first. */
+CONDITIONAL_TEST(simtcc, tells_nothing_twice, on_cpu())
+{
+    static const struct {
+        const char *command, *words; /* null where nothing may be said */
+        int status;
+    } cases[] = {
+        {"./fast 1 ask", NULL, 0},
+        {"./fast 1 look", "a block of 2048", 1},
+        {"./fast 9 ask", NULL, 0},
+        {"./fast 9 look", NULL, 0},
+        {"./fast 11", "launched at", 86},
+        {"./fast 1 abort", "a block of 2048", 134},
+        {"SIMT_EXIT=0 ./fast 1", "a block of 2048", 0},
+        {"SIMT_EXIT=7 ./fast 1", "a block of 2048", 7},
+        {"SIMT_EXIT=256 ./fast 0", "SIMT_EXIT is '256'; it must be a number from 0 to 255", 86},
+        {"SIMT_WORKERS=many ./fast 0", "SIMT_WORKERS is 'many'", 86},
+        {"SIMT_FAIL_LAUNCH=0 ./fast 0", "SIMT_FAIL_LAUNCH is '0'", 86},
+        {"./checked 1 ask", "0 reports", 0},
+        {"./checked 9 ask", "1 report", 86},
+        {"./checked 9 abort", "1 report", 134},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char script[300];
+        snprintf(script, sizeof script, "code=0; (%s) || code=$?; [ $code -eq %d ]",
+                 cases[i].command, cases[i].status);
+        const char *said = run_mistakes(script);
+        const char *found = cases[i].words ? strstr(said, cases[i].words) : NULL;
+        if (cases[i].words)
+            expect_said(said, cases[i].words);
+        else
+            cr_expect_str_eq(said, "", "%s", cases[i].command);
+        cr_expect_not(found && strstr(found + 1, cases[i].words), "twice: %s", said);
+    }
+}
+
+/* What is read is not written, and what does not compile leaves the file of before. */
+CONDITIONAL_TEST(simtcc, loses_nothing, on_cpu())
+{
+    static const char *const refused[] = {"a.cu -o a.cu",        "-c a.cu -o a.cu",
+                                          "-c a.cu --text a.cu", "-c a.cu -MMD -MF a.cu",
+                                          "link.cu -o a.cu",     "a.o -o a.o"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char script[300];
+        snprintf(script, sizeof script,
+                 "echo 'int main() {}' >a.cu; cp a.cu kept; ln -s a.cu link.cu; touch a.o; "
+                 "simtcc %s && exit 1; [ $? -eq 2 ]; cmp a.cu kept",
+                 refused[i]);
+        expect_said(run_script(script), "it is read, as");
+    }
+    run_script("echo 'int main() {' >a.cu; for kept in a.out a.o a.d; do echo kept >$kept; done; "
+               "simtcc a.cu && exit 1; simtcc -c a.cu -MMD && exit 1; "
+               "for kept in a.out a.o a.d; do grep -q kept $kept; done; [ $(ls | wc -l) -eq 4 ]; "
+               "echo 'int main() {}' >a.cu; simtcc a.cu; ./a.out; simtcc -c a.cu -o /dev/null; "
+               "[ -c /dev/null ]");
 }
 
 /* A program may bring a stub for a library that is not installed. */
@@ -742,6 +833,16 @@ CONDITIONAL_TEST(simtcc, memory_locations, on_cpu())
         "simtcc prefetch.cu -o prefetch; ./prefetch");
 }
 
+/* nvcc takes it, with a warning. */
+CONDITIONAL_TEST(simtcc, main_may_return_nothing, on_cpu())
+{
+    run_script(
+        "echo 'void g() { return; } struct A { void m() { return; } }; int main(int argc, char "
+        "**) { struct B { void m() { return; } }; auto f = [&](int x) mutable -> void { if (x) "
+        "{ return; } return; }; f(argc); g(); A().m(); B().m(); for (;;) if (argc == 1) { "
+        "return; } return; }' >nothing.cu; simtcc nothing.cu -o nothing; ./nothing");
+}
+
 CONDITIONAL_TEST(simtcc, bad_command_lines, on_cpu())
 {
     static const struct {
@@ -755,11 +856,14 @@ CONDITIONAL_TEST(simtcc, bad_command_lines, on_cpu())
         {"tests/simt/programs/julia.cu -lcublas", "libcublas is not supported"},
         {"-c tests/simt/programs/julia.cu tests/simt/programs/atomics.cu -o x.o",
          "-c with -o takes one file"},
+        {"tests/simt/programs/julia.cu -o ''", "-o needs the name of a file"},
+        {"tests/simt/programs/julia.cu -o tests", "it is a folder"},
+        {"tests/simt/programs/julia.cu -o nosuch/x", "there is no folder nosuch"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char command[300], said[2000];
         snprintf(command, sizeof command, "common/simt/simtcc %s", cases[i].arguments);
-        cr_expect_eq(run_command(command, said, sizeof said), 1, "%s", command);
+        cr_expect_eq(run_command(command, said, sizeof said), 2, "%s", command);
         expect_said(said, cases[i].words);
     }
 }

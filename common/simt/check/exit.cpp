@@ -3,14 +3,14 @@
 #include "check/check.h"
 #include "host/errors.h"
 
-#include <csignal>
-
 namespace simt::check
 {
 
+/* These outlive the program's own variables. */
 static std::mutex lock;
-static std::vector<std::string> reports;
-static std::vector<std::pair<std::string, struct counters>> kernels; /* in order of first launch */
+__attribute__((init_priority(101))) static std::vector<std::string> reports;
+__attribute__((init_priority(101))) static std::vector<std::pair<std::string, struct counters>>
+    kernels; /* in order of first launch */
 
 static void remember_launch(const Launch &launch, const struct counters &counted)
 {
@@ -56,32 +56,22 @@ static void print_table()
     }
 }
 
-static void print_all()
+static bool print_all()
 {
-    std::lock_guard<std::mutex> hold(lock);
-    fflush(stdout);
+    std::unique_lock<std::mutex> hold(lock, std::try_to_lock);
     if (!kernels.empty())
         print_table();
     for (const std::string &text : reports)
         fprintf(stderr, "simt: report: %s\n", text.c_str());
     fprintf(stderr, "simt: %zu report%s\n", reports.size(), reports.size() == 1 ? "" : "s");
-}
-
-/* A program that ends by abort(), as after a failed assertion, or by a fault also prints its
- * reports. What follows the handler ends it. (print_all allocates no memory, because the heap may
- * be broken.) */
-static void print_and_end(int number)
-{
-    signal(number, SIG_DFL);
-    print_all();
+    return !reports.empty();
 }
 
 [[maybe_unused]] static const bool registered = [] {
     launch_listener = remember_launch;
     report_listener = remember_report;
-    for (int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE})
-        signal(number, print_and_end);
-    return !atexit(print_all);
+    print_reports = print_all;
+    return true;
 }();
 
 } /* namespace simt::check */

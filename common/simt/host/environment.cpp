@@ -65,13 +65,13 @@ Order simt::read_order(std::string *complaint)
 
 static Number read_failing_launch(std::string *complaint)
 {
-    return read_number("SIMT_FAIL_LAUNCH", 0, UINT64_MAX, 0, complaint,
+    return read_number("SIMT_FAIL_LAUNCH", 1, UINT64_MAX, 0, complaint,
                        "the number of a launch, counted from 1");
 }
 
 static Number read_failing_map(std::string *complaint)
 {
-    return read_number("SIMT_FAIL_MAP", 0, UINT64_MAX, 0, complaint,
+    return read_number("SIMT_FAIL_MAP", 1, UINT64_MAX, 0, complaint,
                        "the number of a tensor map, counted from 1");
 }
 
@@ -99,6 +99,11 @@ cudaError_t simt::fail_if_injected(const char *call)
 }
 
 bool simt::map_is_to_fail() { return is_to_fail(read_failing_map(nullptr), &counted_maps); }
+
+int simt::read_exit_status(int otherwise, std::string *complaint)
+{
+    return int(read_number("SIMT_EXIT", 0, 255, Number(otherwise), complaint));
+}
 
 TraceOptions simt::read_trace(std::string *complaint)
 {
@@ -162,6 +167,7 @@ Environment simt::read_environment(std::string *complaint)
     read_architectures(complaint);
     read_failing_launch(complaint);
     read_failing_map(complaint);
+    read_exit_status(0, complaint);
     for (const std::string &entry : read_ignored()) {
         const std::string kind = entry.substr(0, entry.find(':'));
         const bool known = kind == "race" || kind == "uninitialised";

@@ -46,6 +46,9 @@ cudaError_t fail_if_injected(const char *call);
 /* Does the same for tensor maps and SIMT_FAIL_MAP. */
 bool map_is_to_fail();
 
+/* Returns SIMT_EXIT, the status of a program that hears of an error only at its end. */
+int read_exit_status(int otherwise, std::string *complaint = nullptr);
+
 /* Returns whether SIMT_IGNORE, a list like race:tile,uninitialised, names reports of a kind about a
  * kernel (with or without its template arguments). */
 bool is_ignored(const std::string &kind, const std::string &kernel);

@@ -1,8 +1,15 @@
-/* Error codes, sticky errors and reports. */
+/* Error codes, sticky errors and reports, and what a program is told at its end. */
 #include "host/errors.h"
 #include "host/checker.h"
+#include "host/environment.h"
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
+#include <set>
+#include <simt/launch.h>
+#include <unistd.h>
+#include <vector>
 
 using namespace simt;
 
@@ -10,19 +17,55 @@ using namespace simt;
 static std::mutex mutex;
 static cudaError_t failed_kernel; /* not shown yet */
 static cudaError_t sticky;
-static std::string report;
+static int looks; /* at what calls returned, while that was a failed kernel's error */
+/* These outlive the program's own variables. */
+__attribute__((init_priority(101))) static std::string report;
+__attribute__((init_priority(101))) static std::vector<std::string> unheard; /* of other errors */
 static bool noticed; /* the report, or its error */
 static __thread cudaError_t last;
+static thread_local std::string refusal; /* the text of `last`, if it has one */
 
-/* A program that never asks for errors is told at its end that its results are not its kernels'.
- * (The checked build then prints all its reports.) */
-static struct simt_farewell {
-    ~simt_farewell()
-    {
-        if (failed_kernel && !noticed && !checker->armed)
-            fprintf(stderr, "simt: %s\n", report.c_str());
-    }
-} farewell;
+int simt::failure_status = 1;
+bool (*simt::print_reports)();
+
+static void remember(const std::string &text)
+{
+    if (std::find(unheard.begin(), unheard.end(), text) == unheard.end())
+        unheard.push_back(text);
+}
+
+/* The program has asked. */
+static void heard()
+{
+    noticed = true;
+    looks++;
+    unheard.clear();
+}
+
+bool simt::tell_what_went_wrong()
+{
+    std::unique_lock<std::mutex> lock(mutex,
+                                      std::try_to_lock); /* a signal may have come anywhere */
+    fflush(stdout);
+    const bool reported = print_reports && print_reports();
+    if (failed_kernel && looks <= 0 && !reported)
+        remember(report);
+    for (const std::string &text : unheard)
+        fprintf(stderr, "simt: %s\n", text.c_str());
+    return reported || !unheard.empty();
+}
+
+static void at_exit(int status, void *)
+{
+    const int failed = read_exit_status(failure_status);
+    if (!tell_what_went_wrong() || status != 0 || failed == 0)
+        return;
+    fflush(nullptr);
+    _exit(failed);
+}
+
+/* What comes first ends last: after the program's own functions. */
+__attribute__((constructor(102))) static void tell_at_exit() { on_exit(at_exit, nullptr); }
 
 std::string simt::format(const char *pattern, va_list arguments)
 {
@@ -46,8 +89,10 @@ std::string simt::format(const char *pattern, ...)
 
 cudaError_t simt::done(cudaError_t error)
 {
-    if (error != cudaSuccess)
+    if (error != cudaSuccess) {
         last = error;
+        refusal.clear();
+    }
     return error;
 }
 
@@ -65,6 +110,7 @@ cudaError_t simt::standing_error()
     std::lock_guard<std::mutex> lock(mutex);
     if (sticky == cudaSuccess)
         sticky = failed_kernel;
+    looks += sticky != cudaSuccess;
     return done(sticky);
 }
 
@@ -79,12 +125,14 @@ cudaError_t simt::refuse(cudaError_t error, const char *pattern, ...)
     std::lock_guard<std::mutex> lock(mutex);
     va_list arguments;
     va_start(arguments, pattern);
+    done(error);
+    refusal = format(pattern, arguments);
+    va_end(arguments);
     if (failed_kernel == cudaSuccess && (report.empty() || noticed)) {
-        report = format(pattern, arguments);
+        report = refusal;
         noticed = false;
     }
-    va_end(arguments);
-    return done(error);
+    return error;
 }
 
 void simt::kernel_failed(cudaError_t error, const std::string &text)
@@ -94,6 +142,7 @@ void simt::kernel_failed(cudaError_t error, const std::string &text)
         failed_kernel = error;
         report = text;
         noticed = false;
+        looks = 0;
     }
     checker->reported(text.c_str());
 }
@@ -115,28 +164,38 @@ const char *simt::last_report()
 {
     std::lock_guard<std::mutex> lock(mutex);
     noticed = true;
+    if (!report.empty())
+        heard();
     return report.c_str();
 }
 
 void simt::clear_errors()
 {
     std::lock_guard<std::mutex> lock(mutex);
+    if (failed_kernel != cudaSuccess && looks <= 0 && !print_reports)
+        remember(report);
+    looks = 0;
     failed_kernel = sticky = last = cudaSuccess;
     report.clear();
 }
 
+/* Returns `last`, which the program hears. */
+static cudaError_t told_last()
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    if (last != cudaSuccess)
+        heard();
+    return last;
+}
+
 cudaError_t cudaGetLastError(void)
 {
-    cudaError_t error = last;
-    if (error != cudaSuccess) {
-        std::lock_guard<std::mutex> lock(mutex);
-        noticed = true;
-    }
+    const cudaError_t error = told_last();
     last = standing_error_without_waiting();
     return error != cudaSuccess ? error : last;
 }
 
-cudaError_t cudaPeekAtLastError(void) { return last; }
+cudaError_t cudaPeekAtLastError(void) { return told_last(); }
 
 /* Returns its name and description. */
 static std::pair<const char *, const char *> text_of(cudaError_t error)
@@ -153,3 +212,18 @@ static std::pair<const char *, const char *> text_of(cudaError_t error)
 
 const char *cudaGetErrorName(cudaError_t error) { return text_of(error).first; }
 const char *cudaGetErrorString(cudaError_t error) { return text_of(error).second; }
+
+/* An error that decides what the results are is told at the program's end, unless it asks before.
+ */
+void simt_not_looked_at(cudaError_t error, const char *call, const Site *site)
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    const std::string name = call;
+    if (sticky != cudaSuccess)
+        looks -= error == sticky;
+    else if (static const std::set<std::string> deciding = {"", "cudaMalloc", "cudaMemcpy",
+                                                            "cudaMemset", "cudaLaunch"};
+             deciding.count(name.substr(0, 10)))
+        remember(format("%s:%d: %s (%s)", site->file, site->line,
+                        refusal.empty() ? call : refusal.c_str(), cudaGetErrorName(error)));
+}

@@ -36,6 +36,14 @@ cudaError_t refuse(cudaError_t error, const char *pattern, ...)
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 std::string format(const char *pattern, va_list arguments);
 
+/* Prints what the program has not heard. Returns whether anything went wrong that it was not told,
+ * or that the checked build reports. Then a program that ends with success gets another status. */
+bool tell_what_went_wrong();
+extern int failure_status;
+/* In place of the failed kernel's report it calls this, if anything: see check/exit.cpp. Returns
+ * whether there were reports. */
+extern bool (*print_reports)();
+
 /* A kernel failed: the error shows at the next call that waits, with the report. */
 void kernel_failed(cudaError_t error, const std::string &report);
 /* Returns whether a kernel has failed, shown or not: what should follow it on the device does not

@@ -20,6 +20,9 @@ std::string simt::describe_address(const void *address)
     const Allocation *near = in_device_arena(address) ? find_allocation(address) : nullptr;
     if (p < reinterpret_cast<const char *>(4096))
         return format("%p, a null pointer", address);
+    if (const uintptr_t host = guarded_pointer(address))
+        return format("%#zx, which is host memory: allocate it with cudaMalloc and copy the data",
+                      host);
     if (!near)
         return format("%p, where there is no device memory", address);
     const size_t at = size_t(p - near->begin);

@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <mutex>
 #include <new>
+#include <set>
+#include <simt/launch.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
@@ -310,6 +313,10 @@ cudaError_t cudaFree(void *pointer)
 /* This is the program's own memory, which kernels may touch from now on. */
 static std::vector<Allocation *> registered;
 
+/* Kernels were given these pointers to host memory, with this bit changed. */
+static std::set<uintptr_t> guarded;
+constexpr uintptr_t guard_bit = uintptr_t(1) << 46;
+
 static std::vector<Allocation *>::iterator find_registered(const void *pointer)
 {
     return std::find_if(registered.begin(), registered.end(), [=](const Allocation *each) {
@@ -339,6 +346,27 @@ cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int)
                                         false, false, 0, nullptr});
     checker->allocated(*registered.back());
     return cudaSuccess;
+}
+
+/* Programs' variables are no host memory in this sense: they may be __device__ ones. */
+void *simt_guard(const volatile void *pointer)
+{
+    void *const host = const_cast<void *>(pointer);
+    Dl_info program;
+    std::lock_guard<std::mutex> lock(mutex);
+    if (checker->armed || uintptr_t(host) < page_bytes() || in_device_arena(host) ||
+        find_registered(host) != registered.end() || dladdr(host, &program))
+        return host;
+    guarded.insert(uintptr_t(host));
+    return reinterpret_cast<void *>(uintptr_t(host) ^ guard_bit);
+}
+
+uintptr_t simt::guarded_pointer(const void *address)
+{
+    const uintptr_t host = uintptr_t(address) ^ guard_bit;
+    std::lock_guard<std::mutex> lock(mutex);
+    const auto after = guarded.upper_bound(host);
+    return after != guarded.begin() && host - *std::prev(after) < size_t(1) << 30 ? host : 0;
 }
 
 cudaError_t cudaHostUnregister(void *pointer)

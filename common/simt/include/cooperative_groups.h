@@ -7,6 +7,11 @@
 namespace cooperative_groups
 {
 
+class SIMT_UNSUPPORTED("clusters in cooperative groups (ptx.cuh has functions for them)")
+    cluster_group;
+SIMT_UNSUPPORTED("clusters in cooperative groups (ptx.cuh has functions for them)")
+void this_cluster(...);
+
 /* ---- some lanes of a warp, by mask: what tiles and coalesced groups have in common ---- */
 
 namespace details

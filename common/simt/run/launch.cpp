@@ -198,11 +198,7 @@ static bool put_off(const std::shared_ptr<Launch> &launch)
     return true;
 }
 
-} /* namespace simt */
-
-using namespace simt;
-
-cudaError_t simt_run(const struct simt_launch *asked)
+static cudaError_t launch_kernel(const struct simt_launch *asked)
 {
     static unsigned long long launches;
     if (current_thread)
@@ -220,11 +216,8 @@ cudaError_t simt_run(const struct simt_launch *asked)
         run_waiting_launches();
     std::string complaint;
     const Environment environment = read_environment(&complaint);
-    if (!complaint.empty()) {
-        /* It goes to stderr too, because a program from elsewhere does not ask for reports. */
-        fprintf(stderr, "simt: %s\n", complaint.c_str());
+    if (!complaint.empty())
         return refuse(cudaErrorInvalidValue, "%s", complaint.c_str());
-    }
     std::lock_guard<std::mutex> lock(launching);
     launch.number = ++launches;
     if (cudaError_t error = fail_if_injected(format("kernel %s", kernel_name(launch)).c_str()))
@@ -239,4 +232,17 @@ cudaError_t simt_run(const struct simt_launch *asked)
                                              environment.trace.file != nullptr);
     const cudaError_t refused = end(launch);
     return error ? error : refused;
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+cudaError_t simt_run(const struct simt_launch *asked)
+{
+    const cudaError_t error = launch_kernel(asked);
+    const Site site = {asked->file, asked->line};
+    if (error && asked->line && !a_kernel_failed()) /* <<<>>> returns nothing */
+        simt_not_looked_at(error, "", &site);
+    return error;
 }

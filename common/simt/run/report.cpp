@@ -178,18 +178,19 @@ void simt::fail_kernel(int signal, const siginfo_t *info)
     Launch &launch = *worker->block->launch;
     const bool divided = signal == SIGFPE, instruction = signal == SIGILL;
     const bool overflow = !divided && !instruction && on_thread_stack(info->si_addr);
-    report(launch,
-           instruction           ? cudaErrorIllegalInstruction
-           : divided || overflow ? cudaErrorLaunchFailure
-                                 : cudaErrorIllegalAddress,
-           "%s in kernel %s, %s%s",
-           divided       ? "integer division by zero (or overflow)"
-           : instruction ? "illegal instruction"
-           : overflow
-               ? "stack overflow"
-               : format("illegal address %s,", describe_address(info->si_addr).c_str()).c_str(),
-           kernel_name(launch), describe(*current_thread).c_str(),
-           overflow ? ": too much local memory or recursion" : "");
+    report(
+        launch,
+        instruction           ? cudaErrorIllegalInstruction
+        : divided || overflow ? cudaErrorLaunchFailure
+                              : cudaErrorIllegalAddress,
+        "%s in kernel %s%s, %s%s",
+        divided       ? "integer division by zero (or overflow)"
+        : instruction ? "illegal instruction"
+        : overflow    ? "stack overflow"
+                   : format("illegal address %s,", describe_address(info->si_addr).c_str()).c_str(),
+        kernel_name(launch),
+        launch.line ? format(", launched at %s:%d", launch.file, launch.line).c_str() : "",
+        describe(*current_thread).c_str(), overflow ? ": too much local memory or recursion" : "");
     failing = false;
     abandon_block();
 }

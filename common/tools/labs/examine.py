@@ -45,7 +45,7 @@ DEVICE = MATHEMATICS | set("""
 DEVICE_PLAIN = re.compile(r"(ptx::\w+|simt::(multiply_fragments|wmma_move))\(")  # demangled
 # Launchers may call these, too: no copies, no symbols, no memory of the device, no waiting, no other streams, no files.
 HOST = set("""
-    simt_run simt_name_parameters _ZSt21ios_base_library_initv __cxa_atexit __cxa_throw __cxa_allocate_exception __cxa_free_exception __cxa_rethrow
+    simt_run simt_guard simt_not_looked_at simt_name_parameters _ZSt21ios_base_library_initv __cxa_atexit __cxa_throw __cxa_allocate_exception __cxa_free_exception __cxa_rethrow
     __cxa_get_exception_ptr _Znwm _Znam _ZdaPv _ZdaPvm _ZnwmSt11align_val_t _ZdlPvSt11align_val_t _ZdlPvmSt11align_val_t
     __libc_single_threaded
     malloc calloc realloc free abs labs strlen strcmp strncmp memcmp memchr strchr snprintf fprintf fputs fputc fwrite fflush
@@ -72,7 +72,7 @@ LIBRARY_NOT = re.compile(r"basic_streambuf.*::(pubsetbuf|setbuf)|ios_base::sync_
 ADDRESSES = re.compile(r"__gxx_personality_v0|_GLOBAL_OFFSET_TABLE_|__dso_handle|_ZNSt8ios_base4InitD1Ev|_ZT[VITS]\w+|stdout|stderr|"
                        r"__libc_single_threaded|_ZSt4c(out|err|log)|_ZSt7nothrow")
 # Code that a table of functions leads to may be a launcher's, too: a kernel that calls these fails or gets nothing from them.
-GUARDED = set("""simt_run cudaMemsetAsync cudaGetLastError cudaPeekAtLastError cudaFuncSetAttribute cudaFuncSetCacheConfig cudaGetDevice
+GUARDED = set("""simt_run simt_guard simt_not_looked_at cudaMemsetAsync cudaGetLastError cudaPeekAtLastError cudaFuncSetAttribute cudaFuncSetCacheConfig cudaGetDevice
     cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel cudaOccupancyMaxActiveBlocksPerMultiprocessor
     attention_query_rows matmul_whole_tiles_cost matmul_tiles_cost refuse launch_begins launch_ends require_blocks require_device require_disjoint require_pointer require_shared require_size""".split())
 PREFIXES = ("__tsan_", "__ubsan_handle_", "_ZTVN10__cxxabiv1")

@@ -35,7 +35,7 @@ cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, 
 {
     const void *entry = reinterpret_cast<const void *>(kernel);
     int device = 0, multiprocessors = 0, most = 0;
-    cudaGetDevice(&device);
+    (void)cudaGetDevice(&device);
     cudaError_t error =
         cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
     int largest = block_limit > 0 && block_limit < 1024 ? block_limit : 1024;

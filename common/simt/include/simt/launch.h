@@ -35,6 +35,11 @@ struct simt_launch {
 
 extern "C" cudaError_t simt_run(const struct simt_launch *launch);
 
+/* The program does not look at the error that a call returned. */
+extern "C" void simt_not_looked_at(cudaError_t error, const char *call, const simt::Site *site);
+/* Returns what a kernel gets for a pointer: one that leads nowhere for host memory. */
+extern "C" void *simt_guard(const volatile void *pointer);
+
 /* simtcc puts calls of this behind a file's text, for reports on its kernels. `names` is
  * "A,B,C,N". */
 extern "C" void simt_name_parameters(const char *kernel, const char *names);
@@ -45,6 +50,27 @@ extern "C" void simt_launch_bounds(unsigned threads, unsigned blocks = 0, unsign
 
 namespace simt
 {
+
+/* simtcc puts this around a call of the runtime's that is a statement. */
+template <class Result>
+Result not_looked_at(const char *call, Result result, SIMT_CALL_SITE)
+{
+    if constexpr (std::is_same_v<Result, cudaError_t>)
+        if (result != cudaSuccess)
+            simt_not_looked_at(result, call, &site);
+    return result;
+}
+
+template <class T>
+void guard(const T &)
+{
+}
+template <class T>
+void guard(T *&pointer)
+{
+    if constexpr (!std::is_function_v<T>)
+        pointer = static_cast<T *>(simt_guard(pointer));
+}
 
 /* A parameter with a constructor or destructor is copied as bytes: no CUDA thread runs either of
  * them. */
@@ -93,6 +119,8 @@ struct Invocation<std::index_sequence<Positions...>, Function, Parameters...>
     : Argument<Positions, Parameters>... {
     Function function;
 
+    void guard() { (simt::guard(this->Argument<Positions, Parameters>::value), ...); }
+
     /* Reading the arguments is not an access by the kernel. */
     __attribute__((no_sanitize("thread"))) static void invoke(void *self)
     {
@@ -110,6 +138,7 @@ cudaError_t run(const simt_launch &configured, const void *entry, Function funct
     simt_launch launch = configured;
     using Call = Invocation<std::index_sequence_for<Parameters...>, Function, Parameters...>;
     Call call = {{arguments}..., function};
+    call.guard();
     launch.entry = entry;
     launch.invoke = call.invoke;
     launch.arguments = &call;

@@ -1,0 +1,35 @@
+/* Programs that simtcc links have nobody else to say what went wrong. simtcc asks the linker for
+ * simt_program, which pulls this file in. */
+#include "host/environment.h"
+#include "host/errors.h"
+#include <csignal>
+#include <unistd.h>
+
+namespace simt
+{
+
+/* A program that ends by abort(), as after a failed assertion, or by a fault, is told, too. What
+ * follows the handler ends it. */
+static void tell_and_end(int number)
+{
+    signal(number, SIG_DFL);
+    tell_what_went_wrong();
+}
+
+__attribute__((constructor(102))) static void begin()
+{
+    failure_status = 86;
+    for (int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE})
+        signal(number, tell_and_end);
+    std::string complaint;
+    read_environment(&complaint);
+    if (complaint.empty())
+        return;
+    fprintf(stderr, "simt: %s\n", complaint.c_str());
+    if (const int status = read_exit_status(failure_status))
+        _exit(status);
+}
+
+} /* namespace simt */
+
+extern "C" void simt_program(void) {}
