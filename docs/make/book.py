@@ -133,7 +133,7 @@ class Book:
             return f'{found[0]} <a class="moment" data-run="{kernel}" href="{up}/show/{address}">open this moment</a>'
 
         parts = source.FENCE.split(COMMENT.sub("", "\n".join(page.lines)))
-        fences = [fence.replace("```mermaid", "```text") for fence in source.FENCE.findall(COMMENT.sub("", "\n".join(page.lines)))]
+        fences = source.FENCE.findall(COMMENT.sub("", "\n".join(page.lines)))
         parts = [LINK.sub(lambda found: f"]({self.link(page, found[1], found[2] or '')})", source.MOMENT.sub(moment, part)) for part in parts]
         return "".join(itertools.chain.from_iterable(itertools.zip_longest(parts, fences, fillvalue="")))
 

@@ -151,6 +151,39 @@ def picture_04_dependences():
     return picture
 
 
+def picture_04_statements():
+    picture = svg.Picture("The dependences of S1 to S13: three cycles, one per array",
+                          "m, l and O are each a cycle of three statements; arrows between the cycles go from S5 to m, from m to l and from both to O.")
+    boxes = {"S1": (285, 62, "q_i = Q[i]"), "S2": (445, 62, "k_j = K[j]"), "S5": (365, 122, "S_ij"), "S9": (700, 122, "v_jc = V[j, c]"),
+             "S3": (90, 192, "m_i = m[i]"), "S6": (90, 262, "m_ij"), "S12": (90, 332, "m[i] = m_ij"),
+             "S4": (345, 192, "l_i = l[i]"), "S7": (345, 262, "l_ij"), "S13": (345, 332, "l[i] = l_ij"),
+             "S8": (600, 192, "o_ic = O[i, c]"), "S10": (600, 262, "o_ijc"), "S11": (600, 332, "O[i, c] = o_ijc")}
+    parts = {"m": ("S3", "S6", "S12"), "l": ("S4", "S7", "S13"), "O": ("S8", "S10", "S11")}
+    for (name, (first, *_)), colour in zip(parts.items(), ("c0", "c2", "c1")):
+        x, y, _ = boxes[first]
+        picture.cells(colour, [(x - 34, y - 12, 204, 216)], 0.18)
+        picture.text(x + 162, y + 195, f"component {name}", "t b", "end")
+        picture.path("ow", f"M{x} {y + 158}C{x - 40} {y + 130} {x - 40} {y + 50} {x - 8} {y + 22}", ' stroke-dasharray="4 3"')
+        picture.arrow("ow", x - 12, y + 25, x - 1, y + 18)
+    for names in parts.values():
+        for one, other in zip(names, names[1:]):
+            x, y, _ = boxes[one]
+            picture.arrow("ow", x + 65, y + 34, x + 65, boxes[other][1] - 2)
+    for one, other in (("S1", "S5"), ("S2", "S5"), ("S9", "S10"), ("S5", "S6"), ("S5", "S7"), ("S5", "S10"), ("S3", "S7"), ("S6", "S7"),
+                       ("S3", "S10"), ("S6", "S10"), ("S4", "S10"), ("S7", "S10")):
+        (x, y, _), (to, below, _) = boxes[one], boxes[other]
+        if y == below:
+            picture.arrow("ow", x + 130, y + 12 + 10 * (to - x > 300), to - 2, y + 12 + 10 * (to - x > 300))
+        else:
+            picture.arrow("ow", x + 65 + 40 * (to > x) - 40 * (to < x), y + 34, to + 65 - 40 * (to > x) + 40 * (to < x), below - 2)
+    for name, (x, y, what) in boxes.items():
+        colour = next((kind for kind, names in zip(("c0", "c2", "c1"), parts.values()) if name in names), "c7")
+        picture.cells(colour, [(x, y, 130, 34)])
+        picture.text(x + 65, y + 22, f"{name}: {what}", "in s b", "middle")
+    picture.text(16, 428, "An arrow: what one statement writes another reads. Dashed: by the next j (distance 1). Grey: read only.", "m")
+    return picture
+
+
 def picture_04_standard():
     launches = views.traced("04", "standard", SMALL)
     picture = svg.Picture("standard: the scores are a matrix that travels",
