@@ -81,8 +81,10 @@ def cut(path):
     for begin, end in zip(cuts, [*cuts[1:], len(lines)]):
         folder = os.path.dirname(whole.name)
         some = lines[begin:end]
-        for at, *_ in source.headings(some):
-            some[at] = some[at][1:]  # a section is a page now
+        for at, depth, *_ in source.headings(some):
+            if at and depth == 2:
+                break
+            some[at] = some[at][1:]  # a kernel's section is a page now; what stands between it and the next is a section there
         if begin in kernels:
             page = Page(f"{folder}/{kernels[begin]}", path, some, kernels[begin])
         else:

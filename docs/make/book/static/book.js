@@ -9,7 +9,7 @@ document.addEventListener('DOMContentLoaded', () => {
   for (const run of document.querySelectorAll('iframe.run')) run.src += `#theme=${theme()}`;
   // What scrolls sideways can be scrolled by keys, and what the theme leaves without a name has one.
   const reach = () => {
-    for (const box of document.querySelectorAll('.highlight pre, .table-wrapper'))
+    for (const box of document.querySelectorAll('.highlight pre, .table-wrapper, p:has(> img)'))
       if (box.scrollWidth > box.clientWidth) box.tabIndex = 0; else box.removeAttribute('tabindex');
   };
   reach();
