@@ -80,3 +80,7 @@ ALL ?=
 .PHONY: check-show
 check-show: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) ## check: Open pages of make show in Chromium (STEP=02; ALL=1: every kernel's)
 	@$(PYTHON) tests/tools/test_show.py $(STEP) $(if $(filter-out 0,$(ALL)),--all)
+
+.PHONY: check-book
+check-book: book ## check: Follow every link of the book, open its kinds of pages in Chromium (ALL=1: every page)
+	@$(BOOK_PYTHON) tests/tools/test_book.py $(if $(filter-out 0,$(ALL)),--all)

@@ -7,7 +7,7 @@ A step's folder holds no answers and no variants of a kernel by size. A launcher
 keeps state on the device between launches, and no source asks which backend compiles it. Every quoted include is found, and none
 leads up (ROOMS) or sideways to another step. A kernel is understood from few files, and nothing that is for all kernels names
 one. No script hides a module of Python's. Links lead somewhere, to headings too. A name that a kernel had is no kernel's now, and no other's then.
-Every rung has planted faults. Of three rungs in a row at least one has a picture in its section, and every picture is shown.
+Every rung has planted faults. A lesson's picture has the command that shows the run which it is drawn from. Of three rungs in a row at least one has a picture in its section, and every picture is shown.
 docs/errata.md tells the exercises as tests/faults has them.
 """
 import functools
@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "common/tools/broken"))
 import broken  # noqa: E402
 import facts  # noqa: E402
-from source import FENCE, closure, headings, lesson_of, of_steps, resolved, without_comments  # noqa: E402
+from source import FENCE, MOMENT, closure, headings, lesson_of, of_steps, resolved, without_comments  # noqa: E402
 
 FILES = [path for path in subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, text=True,
                                          stdout=subprocess.PIPE).stdout.splitlines() if (ROOT / path).is_file()]
@@ -158,6 +158,25 @@ def of_the_names():
             yield f"{path}:{text.count(chr(10), 0, found.start()) + 1}: names a kernel: {found[0]}"
 
 
+def of_the_moments():
+    """Every picture of a kernel's work stands beside the command that opens its run, at a line that the kernel has."""
+    for page in of_steps("README.md"):
+        step = next(each for each in facts.steps() if each["step"] == page.relative_to(ROOT).parts[0])
+        names = {row["name"] for row in step["kernels"]}
+        for line in page.read_text().split("\n"):
+            command = MOMENT.search(line)
+            if not command:
+                if PICTURE.search(line):
+                    yield f"{page.relative_to(ROOT)}: {PICTURE.search(line)[1]} stands without `make show-{step['step'][:2]} KERNEL=name`"
+                continue
+            kernels, text = command[2].strip('"').split(), command[3] or ""
+            last = names & {kernels[-1]} and facts.source(kernels[-1])
+            if command[1] != step["step"][:2] or set(kernels) - names:
+                yield f"{page.relative_to(ROOT)}: {command[0]}: this step has no such kernel"
+            elif not any(text in path.read_text() for path in [last, *closure(last)]):
+                yield f"{page.relative_to(ROOT)}: {command[0]}: no source of {kernels[-1]} has '{text}'"
+
+
 def of_the_pictures():
     shown = set()
     for page in (path for path in FILES if path.endswith(".md")):
@@ -181,7 +200,7 @@ def of_the_pictures():
 
 
 def main():
-    broken_rules = [*of_the_exercises(), *of_the_old_names(), *of_the_faults(), *of_the_names(), *of_the_pictures()]
+    broken_rules = [*of_the_exercises(), *of_the_old_names(), *of_the_faults(), *of_the_names(), *of_the_pictures(), *of_the_moments()]
     broken_rules += [f"{path}: hides Python's own {pathlib.Path(path).stem} from the scripts beside it" for path in FILES
                      if path.endswith(".py") and pathlib.Path(path).stem in sys.stdlib_module_names]
     for path in FILES:

@@ -19,11 +19,10 @@ import textwrap
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "broken"))
 import broken  # noqa: E402  (its path is set above)
 import facts  # noqa: E402
-from source import (INCLUDE, LADDERS, ROOT, TOKEN, behind, blanked, closure, of_steps,  # noqa: E402
+from source import (FENCE, INCLUDE, LADDERS, ROOT, TOKEN, behind, blanked, closure, of_steps,  # noqa: E402
                     resolved, without_comments)
 
 USAGE = "usage: make new-kernel STEP=03 NAME=x AFTER=y [LADDER=limit]"
-FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 SEEN = ("comparison", "poison", "guard", "bounds", "race")  # detectors that make an example, the plainest first
 
 COMMENT = """/*
@@ -207,7 +206,7 @@ class NewKernel:
                 end = next((later.start() for later in headings[at + 1:] if len(later[1]) <= len(heading[1])), len(text))
                 title = f"{found[1]}{self.number}{found[2]}{self.name}{found[3]}" + (": to be written" if found[4] else "")
                 link = os.path.relpath(ROOT / f"docs/pictures/{self.picture_name}.svg", path.parent)
-                shown = f"\n![Bytes that {self.after} and {self.name} move]({link})\n" if self.draw.exists() else ""
+                shown = f"\n![Bytes that {self.after} and {self.name} move]({link}) `make show-{self.step[:2]} KERNEL={self.name}`\n" if self.draw.exists() else ""
                 section = SECTION.format(heading=title, name=self.name, picture=shown)
                 return [(path, text[:end].rstrip() + "\n\n" + section + text[end:])]
         raise Refused(f"no lesson of {self.step} has a section of {anchor}")

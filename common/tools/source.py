@@ -100,6 +100,7 @@ def lesson_of(kernel):
 
 
 FENCE = re.compile(r"^```.*?^```[^\n]*$", re.S | re.M)  # in Markdown
+MOMENT = re.compile(r"`make show-(\d\d) KERNEL=(\w+|\"\w+ \w+\")(?: AT='([^'`]*)')?`")  # in a lesson, the command that opens a run
 
 
 def headings(lines):

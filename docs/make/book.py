@@ -18,6 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
+import urllib.parse
 
 import plots
 import lessons
@@ -40,7 +41,6 @@ READ_ON = ("docs/tour.md", "docs/hardware.md", "docs/mathematics.md", "docs/loop
            "docs/student.md", "docs/instructor.md", "docs/seeds.md")
 LANGUAGE = {".cu": "cuda", ".cuh": "cuda", ".c": "c", ".h": "c", ".cpp": "cpp", ".py": "python", ".json": "json", ".mk": "make"}
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)")
-MOMENT = re.compile(r"`make show-(\d\d) KERNEL=(?:(\w+)|\"(\w+) (\w+)\")(?: AT='([^'`]*)')?`")
 COMMENT = re.compile(r"<!--.*?-->\n?", re.S)
 
 
@@ -81,8 +81,10 @@ def cut(path):
     for begin, end in zip(cuts, [*cuts[1:], len(lines)]):
         folder = os.path.dirname(whole.name)
         some = lines[begin:end]
-        for at, *_ in source.headings(some):
-            some[at] = some[at][1:]  # a section is a page now
+        for at, depth, *_ in source.headings(some):
+            if at and depth == 2:
+                break
+            some[at] = some[at][1:]  # a kernel's section is a page now; what stands between it and the next is a section there
         if begin in kernels:
             page = Page(f"{folder}/{kernels[begin]}", path, some, kernels[begin])
         else:
@@ -127,13 +129,14 @@ class Book:
         up = os.path.relpath(PAGES, (PAGES / page.name).parent)
 
         def moment(found):
-            step, one, first, second, at = found.groups()
-            address = f"{step}_{second or one}.html#{'at=' + urlquote(at) if at else ''}{f'&with={step}_{first}' if first else ''}"
-            return f'{found[0]} <a class="moment" data-run="{step}_{second or one}" href="{up}/show/{address}">open this moment</a>'
+            *others, kernel = [f"{found[1]}_{name}" for name in found[2].strip('"').split()]
+            parts = [f"at={urllib.parse.quote(found[3])}"] if found[3] else []
+            address = f"{kernel}.html#{'&'.join(parts + [f'with={other}' for other in others])}".rstrip("#")
+            return f'{found[0]} <a class="moment" data-run="{kernel}" href="{up}/show/{address}">open this moment</a>'
 
         parts = source.FENCE.split(COMMENT.sub("", "\n".join(page.lines)))
-        fences = [fence.replace("```mermaid", "```text") for fence in source.FENCE.findall(COMMENT.sub("", "\n".join(page.lines)))]
-        parts = [LINK.sub(lambda found: f"]({self.link(page, found[1], found[2] or '')})", MOMENT.sub(moment, part)) for part in parts]
+        fences = source.FENCE.findall(COMMENT.sub("", "\n".join(page.lines)))
+        parts = [LINK.sub(lambda found: f"]({self.link(page, found[1], found[2] or '')})", source.MOMENT.sub(moment, part)) for part in parts]
         return "".join(itertools.chain.from_iterable(itertools.zip_longest(parts, fences, fillvalue="")))
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -204,10 +207,6 @@ class Book:
         fence = "`" * max(3, *(len(found) + 1 for found in re.findall("`+", text)), 3)
         write(PAGES / f"{name}.md", f"---\norphan: true\n---\n# {path.name}\n\n`{name}`\n\n{fence}{{code-block}} "
               f"{LANGUAGE.get(path.suffix, 'text')}\n:linenos:\n\n{text}\n{fence}\n")
-
-
-def urlquote(text):
-    return "".join(each if each.isalnum() else f"%{byte:02X}" if (byte := ord(each)) < 128 else each for each in text)
 
 
 def write(path, text):
@@ -336,6 +335,11 @@ def checked():
 def main(arguments):
     if arguments:
         raise outfile.Refused(__doc__)
+    mark, made_by = HERE.joinpath("conf.py").read_text(), OUT / "conf.py"
+    if not made_by.exists() or made_by.read_text() != mark:  # Sphinx does not see what its functions would write otherwise
+        for folder in (SITE, OUT / "doctrees"):
+            shutil.rmtree(folder, ignore_errors=True)
+        write(made_by, mark)
     book = Book()
     book.write()
     licences()
@@ -346,7 +350,6 @@ def main(arguments):
     if done.returncode:
         raise outfile.Refused("Sphinx complains")
     runs()
-    shutil.rmtree(SITE / ".doctrees", ignore_errors=True)
     count, total = checked()
     print(f"build/book/html/index.html: {count} files, {total / (1 << 20):.1f} MB")
     return 0

@@ -1,4 +1,5 @@
 """Step 01: what a request moves, and which lines a warp touches."""
+import maps
 import svg
 import views
 
@@ -16,6 +17,10 @@ def one_step(kernel, title, says):
                               for array, what in (("A", "A[row][k]"), ("B", "B[k][col]"))),
                    (launch, views.accesses(launch, "store", "C", warp=0)[0], "Its store to C[row][col]"))
     return picture
+
+
+def picture_01_map():
+    return maps.opening("01", "coalesced", "--m 64 --n 64 --k 32", "C", ("A", "B"))
 
 
 def picture_01_uncoalesced():

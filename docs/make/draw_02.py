@@ -2,6 +2,7 @@
 import collections
 import math
 
+import maps
 import svg
 import traces
 import views
@@ -20,6 +21,10 @@ def tile_of(depth, launch):
         row, column = views.coordinates(launch, array, byte)
         return (column if array == "A" else row) // depth
     return number
+
+
+def picture_02_map():
+    return maps.opening("02", "async", "--m 256 --n 256 --k 32", "C", ("A", "B"))
 
 
 def picture_02_shared_tile():

@@ -2,12 +2,17 @@
 import collections
 import math
 
+import maps
 import svg
 import traces
 import views
 
 # Speeds that the lesson's table of measurements compares (report.py).
 RATIOS = [("online_cluster", peer) for peer in ("copy", "cudnn", "torch_softmax")]
+
+
+def picture_03_map():
+    return maps.opening("03", "online_registers", "--rows 16 --cols 1024", "output", ("input",))
 
 
 def picture_03_sweeps():

@@ -1,6 +1,7 @@
 """Step 04: what depends on what, who has which keys, and what a tile saves."""
 import collections
 
+import maps
 import svg
 import traces
 import views
@@ -36,6 +37,90 @@ def keys_of(launch, query, array="K"):
     return found
 
 
+def steps(launch, block, Br, Bc, one_query_tile):
+    """The tiles (i, j) that a block goes through, in order, with the bytes of global memory that each moves, by array.
+
+    Warps go on to the next tile at different times, so each has an i and a j of its own; all of them load a part of Q and K."""
+    found, now, waiting = {}, collections.defaultdict(lambda: [None,
+                                                               None]), collections.defaultdict(collections.Counter)
+    for event in sorted(block.events, key=lambda event: event["t"]):
+        if event["event"] not in ("load", "store") or event["space"] != "global":
+            continue
+        array, warp = event["at"][0][0], event["warp"]
+        if event["event"] == "load" and array in "QK":
+            row = next(views.touched(launch, event))[1]
+            if array == "K" and not one_query_tile and row // Bc != now[warp][1]:
+                now[warp][0] = None
+            now[warp][array == "K"] = row // (Bc if array == "K" else Br)
+        waiting[warp][array, event["event"]] += views.size(event)
+        if None not in now[warp]:
+            found.setdefault(tuple(now[warp]), collections.Counter()).update(waiting.pop(warp, {}))
+    return list(found.items())
+
+
+def picture_05_map():
+    return maps.opening("05", "flash_v2", "--heads 1 --seq 64 --head-dim 32", "O", ("Q", "K", "V"))
+
+
+def walk(picture, kernels):
+    """Tiles of scores, queries down and keys across, moment by moment: which one a block has, and what moves for it. kernels is
+    [(step, kernel, whether a block has one tile of queries)]."""
+    sides = []
+    for step, kernel, one in kernels:
+        launch = views.traced(step, kernel, SMALL)[-1]
+        blocks = [steps(launch, block, 16, 16, one) for block in launch.blocks]
+        moments = [[some[at] for some in blocks] for at in range(len(blocks[0]))]
+        views.same(sum(sum(moved.values()) for moment in moments for _, moved in moment),
+                   launch.counters["global_load_bytes"] + launch.counters["global_store_bytes"], kernel)
+        sides.append((kernel, moments))
+    cell, top = 52, 110
+    count = max(len(moments) for _, moments in sides)
+    for side, (kernel, moments) in enumerate(sides):
+        x = 70 + side * 410
+        blocks = len(moments[0])
+        picture.text(x - 54, 58, f"{kernel}: {blocks} block{'s' * (blocks > 1)}", "t b")
+        picture.text(x, 78, "tiles of keys: K, V", "m s")
+        picture.cells("e", [(x, top, 4 * cell, 4 * cell)])
+        picture.grid(x, top, 4, 4, cell, cell)
+        picture.text(x + 4 * cell + 38, 100, "O", "m s", "middle")
+    for number in range(count):
+        picture.frame(number, count, 0.9 * count, min(9, count - 1))
+        for side, (kernel, moments) in enumerate(sides):
+            x = 70 + side * 410
+            shown = moments[:number + 1]
+            done = {place for moment in shown for place, _ in moment}
+            now = moments[number] if number < len(moments) else []
+            total, with_O = collections.Counter(), collections.Counter()
+            for moment in shown:
+                for (i, _), moved in moment:
+                    total.update(moved)
+                    with_O[i] += sum(count for (array, _), count in moved.items() if array == "O") // (16 * 32 * 4)
+            picture.cells("c7", [(x + j * cell + 2, top + i * cell + 2, cell - 4, cell - 4) for i, j in done], 0.5)
+            picture.cells("c0", [(x + j * cell + 2, top + i * cell + 2, cell - 4, cell - 4) for (i, j), _ in now])
+            picture.cells("c0", [(x + j * cell + 4, top - 22, cell - 8, 14) for (_, j), moved in now
+                                 if any(array == "K" for array, _ in moved)])
+            picture.cells("c4", [(x - 22, top + i * cell + 4, 14, cell - 8) for (i, _), moved in now
+                                 if any(array == "Q" for array, _ in moved)])
+            picture.cells("c1", [(x + 4 * cell + 12, top + i * cell + 4, 52, cell - 8) for (i, _), moved in now
+                                 if any(array == "O" for array, _ in moved)])
+            for i in range(4):
+                picture.text(x + 4 * cell + 38, top + i * cell + 31, with_O[i] or "", "t b", "middle")
+            picture.text(x - 54, top + 4 * cell + 28,
+                         f"{sum(total.values()):,} bytes moved" + (", done" if number >= len(moments) - 1 else ""),
+                         "t h")
+            parts = [f"{name} {sum(count for (array, _), count in total.items() if array in arrays):,}"
+                     for name, arrays in (("Q", "Q"), ("K, V", "KV"), ("O", "O"), ("m, l, LSE", ("workspace", "LSE")))]
+            picture.text(x - 54, top + 4 * cell + 48, " · ".join(parts), "m s")
+        picture.done()
+    picture.legend(16, top + 4 * cell + 80, [("c0", "tile of scores, K and V loaded"), ("c4", "Q loaded"),
+                                             ("c1", "O loaded or stored; the number: how often"), ("c7", "done")])
+    return top + 4 * cell + 102
+
+
+def picture_04_map():
+    return maps.opening("04", "flash_v1", "--heads 2 --seq 64 --head-dim 32", "O", ("Q", "K", "V"))
+
+
 def picture_04_dependences():
     picture = svg.Picture("Three cycles, and arrows between them that point one way only",
                           "m, l and O each depend on themselves, one key earlier; l needs m, O needs l; the rungs cut at different places.")
@@ -63,6 +148,39 @@ def picture_04_dependences():
     for i, (name, what) in enumerate(rows):
         picture.text(16, 240 + i * 22, name, "t k")
         picture.text(270, 240 + i * 22, what, "m")
+    return picture
+
+
+def picture_04_statements():
+    picture = svg.Picture("The dependences of S1 to S13: three cycles, one per array",
+                          "m, l and O are each a cycle of three statements; arrows between the cycles go from S5 to m, from m to l and from both to O.")
+    boxes = {"S1": (285, 62, "q_i = Q[i]"), "S2": (445, 62, "k_j = K[j]"), "S5": (365, 122, "S_ij"), "S9": (700, 122, "v_jc = V[j, c]"),
+             "S3": (90, 192, "m_i = m[i]"), "S6": (90, 262, "m_ij"), "S12": (90, 332, "m[i] = m_ij"),
+             "S4": (345, 192, "l_i = l[i]"), "S7": (345, 262, "l_ij"), "S13": (345, 332, "l[i] = l_ij"),
+             "S8": (600, 192, "o_ic = O[i, c]"), "S10": (600, 262, "o_ijc"), "S11": (600, 332, "O[i, c] = o_ijc")}
+    parts = {"m": ("S3", "S6", "S12"), "l": ("S4", "S7", "S13"), "O": ("S8", "S10", "S11")}
+    for (name, (first, *_)), colour in zip(parts.items(), ("c0", "c2", "c1")):
+        x, y, _ = boxes[first]
+        picture.cells(colour, [(x - 34, y - 12, 204, 216)], 0.18)
+        picture.text(x + 162, y + 195, f"component {name}", "t b", "end")
+        picture.path("ow", f"M{x} {y + 158}C{x - 40} {y + 130} {x - 40} {y + 50} {x - 8} {y + 22}", ' stroke-dasharray="4 3"')
+        picture.arrow("ow", x - 12, y + 25, x - 1, y + 18)
+    for names in parts.values():
+        for one, other in zip(names, names[1:]):
+            x, y, _ = boxes[one]
+            picture.arrow("ow", x + 65, y + 34, x + 65, boxes[other][1] - 2)
+    for one, other in (("S1", "S5"), ("S2", "S5"), ("S9", "S10"), ("S5", "S6"), ("S5", "S7"), ("S5", "S10"), ("S3", "S7"), ("S6", "S7"),
+                       ("S3", "S10"), ("S6", "S10"), ("S4", "S10"), ("S7", "S10")):
+        (x, y, _), (to, below, _) = boxes[one], boxes[other]
+        if y == below:
+            picture.arrow("ow", x + 130, y + 12 + 10 * (to - x > 300), to - 2, y + 12 + 10 * (to - x > 300))
+        else:
+            picture.arrow("ow", x + 65 + 40 * (to > x) - 40 * (to < x), y + 34, to + 65 - 40 * (to > x) + 40 * (to < x), below - 2)
+    for name, (x, y, what) in boxes.items():
+        colour = next((kind for kind, names in zip(("c0", "c2", "c1"), parts.values()) if name in names), "c7")
+        picture.cells(colour, [(x, y, 130, 34)])
+        picture.text(x + 65, y + 22, f"{name}: {what}", "in s b", "middle")
+    picture.text(16, 428, "An arrow: what one statement writes another reads. Dashed: by the next j (distance 1). Grey: read only.", "m")
     return picture
 
 
@@ -177,7 +295,7 @@ def picture_04_key_parallel_atomic():
         if number:
             picture.lines("w", [(x - 22, y, x - 22, y + 140)])
         views.same(lanes, launch.counters["atomics"], "atomics")
-    picture.text(16, y + 166, "A thick line: the grid waits, because a launch ends.", "m")
+    picture.text(16, y + 166, "A colour above: a warp; below: an array, m, l or O. A thick line: the grid waits, because a launch ends.", "m")
     return picture
 
 
@@ -205,6 +323,17 @@ def picture_04_key_parallel_block():
     picture.text(110, y + 114,
                  f"then {len(readers)} warp{'s' * (len(readers) > 1)} read all states and merge them; O is stored once",
                  "m")
+    return picture
+
+
+def picture_04_walk():
+    picture = svg.Picture("flash_v1 walks over the tiles of scores: keys outside, queries inside",
+                          "For each tile of keys the block goes through all tiles of queries, and O, m and l move each time.")
+    y = walk(picture, [("04", "flash_v1", False)])
+    picture.text(330, 140, "The block takes a tile of keys into shared memory,", "m")
+    picture.text(330, 158, "then one tile of queries after the other; for each", "m")
+    picture.text(330, 176, "it loads what it has of O, adds to it, and stores it.", "m")
+    picture.text(16, y, "Not counted: the launch before it that sets O, m and l to their first values.", "m")
     return picture
 
 

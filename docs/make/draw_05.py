@@ -1,10 +1,11 @@
 """Step 05: the exchanged loops, rows that belong to warps, keys split over blocks."""
 import collections
 
+import maps
 import svg
 import traces
 import views
-from draw_04 import SMALL, deal
+from draw_04 import SMALL, deal, walk
 
 # Speeds that the lesson's table of measurements compares (report.py).
 RATIOS = [("flash_v2_base_2", "torch_efficient"), ("split_kv", "flash_v2_base_2"), ("split_kv", "copy")]
@@ -12,80 +13,11 @@ RATIOS = [("flash_v2_base_2", "torch_efficient"), ("split_kv", "flash_v2_base_2"
 DECODE = "--heads 1 --seq-q 1 --seq-kv 512 --head-dim 64"
 
 
-def steps(launch, block, Br, Bc, one_query_tile):
-    """The tiles (i, j) that a block goes through, in order, with the bytes of global memory that each moves, by array.
-
-    Warps go on to the next tile at different times, so each has an i and a j of its own; all of them load a part of Q and K."""
-    found, now, waiting = {}, collections.defaultdict(lambda: [None,
-                                                               None]), collections.defaultdict(collections.Counter)
-    for event in sorted(block.events, key=lambda event: event["t"]):
-        if event["event"] not in ("load", "store") or event["space"] != "global":
-            continue
-        array, warp = event["at"][0][0], event["warp"]
-        if event["event"] == "load" and array in "QK":
-            row = next(views.touched(launch, event))[1]
-            if array == "K" and not one_query_tile and row // Bc != now[warp][1]:
-                now[warp][0] = None
-            now[warp][array == "K"] = row // (Bc if array == "K" else Br)
-        waiting[warp][array, event["event"]] += views.size(event)
-        if None not in now[warp]:
-            found.setdefault(tuple(now[warp]), collections.Counter()).update(waiting.pop(warp, {}))
-    return list(found.items())
-
-
 def picture_05_cursor():
     picture = svg.Picture("FA1 and FA2 walk over the tiles of scores: who moves what?",
                           "FA1 goes through queries for each tile of keys and moves O each time; in FA2 four blocks go through keys, and O moves once.")
-    sides = []
-    for step, kernel, one in (("04", "flash_v1", False), ("05", "flash_v2_exchanged", True)):
-        launch = views.traced(step, kernel, SMALL)[-1]
-        blocks = [steps(launch, block, 16, 16, one) for block in launch.blocks]
-        moments = [[some[at] for some in blocks] for at in range(len(blocks[0]))]
-        views.same(sum(sum(moved.values()) for moment in moments for _, moved in moment),
-                   launch.counters["global_load_bytes"] + launch.counters["global_store_bytes"], kernel)
-        sides.append((kernel, moments))
-    cell, top = 52, 110
-    count = max(len(moments) for _, moments in sides)
-    for side, (kernel, moments) in enumerate(sides):
-        x = 70 + side * 410
-        blocks = len(moments[0])
-        picture.text(x - 54, 58, f"{kernel}: {blocks} block{'s' * (blocks > 1)}", "t b")
-        picture.text(x, 78, "tiles of keys: K, V", "m s")
-        picture.cells("e", [(x, top, 4 * cell, 4 * cell)])
-        picture.grid(x, top, 4, 4, cell, cell)
-        picture.text(x + 4 * cell + 38, 100, "O", "m s", "middle")
-    for number in range(count):
-        picture.frame(number, count, 0.9 * count, min(9, count - 1))
-        for side, (kernel, moments) in enumerate(sides):
-            x = 70 + side * 410
-            shown = moments[:number + 1]
-            done = {place for moment in shown for place, _ in moment}
-            now = moments[number] if number < len(moments) else []
-            total, with_O = collections.Counter(), collections.Counter()
-            for moment in shown:
-                for (i, _), moved in moment:
-                    total.update(moved)
-                    with_O[i] += sum(count for (array, _), count in moved.items() if array == "O") // (16 * 32 * 4)
-            picture.cells("c7", [(x + j * cell + 2, top + i * cell + 2, cell - 4, cell - 4) for i, j in done], 0.5)
-            picture.cells("c0", [(x + j * cell + 2, top + i * cell + 2, cell - 4, cell - 4) for (i, j), _ in now])
-            picture.cells("c0", [(x + j * cell + 4, top - 22, cell - 8, 14) for (_, j), moved in now
-                                 if any(array == "K" for array, _ in moved)])
-            picture.cells("c4", [(x - 22, top + i * cell + 4, 14, cell - 8) for (i, _), moved in now
-                                 if any(array == "Q" for array, _ in moved)])
-            picture.cells("c1", [(x + 4 * cell + 12, top + i * cell + 4, 52, cell - 8) for (i, _), moved in now
-                                 if any(array == "O" for array, _ in moved)])
-            for i in range(4):
-                picture.text(x + 4 * cell + 38, top + i * cell + 31, with_O[i] or "", "t b", "middle")
-            picture.text(x - 54, top + 4 * cell + 28,
-                         f"{sum(total.values()):,} bytes moved" + (", done" if number >= len(moments) - 1 else ""),
-                         "t h")
-            parts = [f"{name} {sum(count for (array, _), count in total.items() if array in arrays):,}"
-                     for name, arrays in (("Q", "Q"), ("K, V", "KV"), ("O", "O"), ("m, l, LSE", ("workspace", "LSE")))]
-            picture.text(x - 54, top + 4 * cell + 48, " · ".join(parts), "m s")
-        picture.done()
-    picture.legend(16, top + 4 * cell + 80, [("c0", "tile of scores, K and V loaded"), ("c4", "Q loaded"),
-                                             ("c1", "O loaded or stored; the number: how often"), ("c7", "done")])
-    picture.text(16, top + 4 * cell + 102, "Not counted: the launch before flash_v1 that sets O, m and l to their first values.", "m")
+    y = walk(picture, [("04", "flash_v1", False), ("05", "flash_v2_exchanged", True)])
+    picture.text(16, y, "Not counted: the launch before flash_v1 that sets O, m and l to their first values.", "m")
     return picture
 
 

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 
 import replay
+import maps
 import svg
 import traces
 import views
@@ -50,6 +51,10 @@ GROUPS = [(None, "copy"), (0, "product"), (0, "softmax"), (4, "product"), (4, "s
 NAMES = {(0, "product"): "A: products", (4, "product"): "B: products", (0, "softmax"): "A: softmax",
          (4, "softmax"): "B: softmax", "out": "O on its way"}
 TWO = "A, B: block 0's warpgroups, 64 queries each. Colour and number: a tile of keys; purple: Q."
+
+
+def picture_06_map():
+    return maps.opening("06", "mma", "--heads 1 --seq 128 --head-dim 64", "O", ("Q", "K", "V"))
 
 
 def picture_06_tiles():
@@ -236,7 +241,7 @@ def picture_06_mma_ordered():
         y += 104
         y = waves(picture, y, keys) + 14
     picture.text(16, y + 4,
-                 "The bars below: three multiprocessors, each of which takes the next block when it is free; to the right: time, in keys.", "m")
+                 "The bars below: three multiprocessors, each of which takes the next block when it is free. Six colours of blocks take turns; to the right: time.", "m")
     return picture
 
 
@@ -527,4 +532,5 @@ def picture_06_persistent_blocks():
         y += 34
     picture.text(16, y,
                  "The number of tiles of keys of each tile of queries is the trace's; one tile of keys takes one step of time.", "m")
+    picture.text(16, y + 18, "Blue, orange, green: the first, second and third tile of a block.", "m")
     return picture

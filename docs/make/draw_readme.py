@@ -1,26 +1,26 @@
 """The README: the ladders on one chart. For docs/hardware.md: a screen of `make run-02`."""
-import csv
 import math
 import subprocess
 
 import facts
+import report
 import svg
 import views
 
 
 def ladder():
-    """({step: {"rung" or "peer": [(name, ms)]}}, device) of docs/results/ladder.csv, cold, at the shape of the step's first rung."""
-    steps = {}
-    with open(views.ROOT / "docs/results/ladder.csv", encoding="utf-8") as text:
-        lines = list(text)
-    device = lines[0].split("device: ")[1].split(",")[0]
+    """({step: {"shape", "rung": [(name, ms)], "peer": (name, times as fast as the first rung) or None}}, device): docs/results' runs
+    with a cold cache, at the shape of the step's first rung."""
+    comments, rows = report.lessons.results("ladder.csv")
     first = {step["step"]: step["kernels"][0]["name"] for step in facts.steps()}
-    rows = [row for row in csv.reader(line for line in lines if not line.startswith(("#", "step,"))) if row[2] == "cold"]
-    shapes = {row[0]: row[1] for row in rows if row[3] == first[row[0]]}
-    for step, shape, _, kernel, role, _, _, ms, *_ in rows:
-        if role in ("rung", "peer") and shape == shapes[step]:
-            steps.setdefault(step, {"rung": [], "peer": []})[role].append((kernel, float(ms)))
-    return steps, device
+    rows = [row for row in rows if row["protocol"] == "cold" and row["role"] == "rung"]
+    shapes = {row["step"]: row["shape"] for row in rows if row["kernel"] == first[row["step"]]}
+    steps = {}
+    for step, shape in shapes.items():
+        peers = report.peers(step, shape, first[step])
+        steps[step] = {"rung": [(row["kernel"], float(row["ms"])) for row in rows if (row["step"], row["shape"]) == (step, shape)],
+                       "peer": max(peers.items(), key=lambda peer: peer[1], default=None)}
+    return steps, comments["device"].split(",")[0]
 
 
 def picture_ladder():
@@ -33,7 +33,7 @@ def picture_ladder():
     picture = svg.Picture("How fast is each kernel, compared with the first of its step?",
                           "Speed over that of the step's first kernel, on a logarithmic axis.")
     top, height, x = 60, 250, 60
-    most = max(some["rung"][0][1] / ms for some in steps.values() for _, ms in some["rung"] + some["peer"])
+    most = max([some["rung"][0][1] / ms for some in steps.values() for _, ms in some["rung"]] + [some["peer"][1] for some in steps.values()])
     scale = height / math.log10(most)
     for times in (1, 2, 5, 10, 20, 50, 100, 200):
         if times <= most:
@@ -50,10 +50,10 @@ def picture_ladder():
             x += width
         picture.cells(f"c{number}", cells[True])
         picture.cells(f"c{number}", cells[False], 0.45)
-        for kernel, ms in some["peer"]:
-            y = round(top + height - math.log10(first / ms) * scale, 1)
-            picture.lines("w", [(begin, y, x - 1.5, y)])
-            picture.text(begin, y - 5, kernel, "t s")
+        peer, times = some["peer"]
+        y = round(top + height - math.log10(times) * scale, 1)
+        picture.lines("w", [(begin, y, x - 1.5, y)])
+        picture.text(begin, y - 5, peer, "t s")
         picture.text((begin + x) / 2, top + height + 18, step.split("_")[0], "t b", "middle")
         ends = [f"{first / min(ms for name, ms in some['rung'] if of[name] in which):.0f} ×"
                 for which in (("core",), set(of.values()))]
@@ -61,7 +61,7 @@ def picture_ladder():
         x += 14
     for line, words in enumerate((
             f"On one {device}, logarithmic (docs/results/ladder.csv, make bench-ladder). Full colour: the core ladder; pale: limit and",
-            "hopper. Below, the best of the core and of all. Thick lines: NVIDIA's libraries, where measured beside them. Steps 01",
+            "hopper. Below, the best of the core and of all. A thick line: the fastest library kernel that was measured beside. Steps 01",
             "and 02: 4096³; 03: 16384 × 4096; 04 and 05: batch 4, 32 heads, N = 4096, d = 64; 06: N = 16384, d = 128, causal, half.")):
         picture.text(16, top + height + 58 + 16 * line, words, "m")
     return picture

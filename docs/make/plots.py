@@ -194,9 +194,11 @@ def picture_of_rung(name):
     shapes = [row["shape"] for row in rows if row["kernel"] == name]
     if not shapes:
         return None
-    shape = kernel["timed_at"] if kernel["timed_at"] in shapes else shapes[0]
+    many = {shape: sum(row["shape"] == shape and row["kernel"] in of for row in rows) for shape in shapes}
+    shape = kernel["timed_at"] if kernel["timed_at"] in shapes else max(shapes, key=many.get)
     times = {row["kernel"]: float(row["ms"]) for row in rows if row["shape"] == shape and row["kernel"] in of | {kernel["after"]}}
-    peers = {row["kernel"]: float(row["ms"]) for row in rows if row["shape"] == shape and row["role"] == "peer"}
+    peers = {other: times[name] / ratio for other, ratio in report.peers(kernel["step"], shape, name).items()}
+    peers = dict(sorted(peers.items(), key=lambda peer: peer[1])[:2])
     picture = svg.Picture(f"{name} beside its neighbours, at {shape}", f"{name} takes {times[name]:.3g} ms; each bar is a kernel of its ladder.")
     most = max([*times.values(), *peers.values()])
     left, width, y = 200, 500, 52 + 16 * len(peers)

@@ -66,6 +66,18 @@ def runs_of(step):
     return [run for run in runs if run.comments["device"] == runs[0].comments["device"]]
 
 
+def peers(step, shape, than):
+    """{peer: how many times as fast as the rung `than`} at a shape, with a cold L2 cache; a ratio is within one file."""
+    found = {}
+    for name in ("ladder.csv", f"{step}.csv", f"{step}_torch.csv"):
+        rows = [row for row in lessons.results(name)[1] if (row["step"], row["shape"], row["protocol"]) == (step, shape, "cold")]
+        own = next((float(row["ms"]) for row in rows if row["kernel"] == than), None)
+        for row in rows:
+            if own and row["role"] == "peer":
+                found.setdefault(row["kernel"], own / float(row["ms"]))
+    return found
+
+
 def unique(items):
     return list(dict.fromkeys(items))
 

@@ -31,7 +31,7 @@ class Browser:
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.resize(width, height)
 
     def __enter__(self):
         return self
@@ -78,12 +78,16 @@ class Browser:
         """Waits until the page has drawn what it was asked to draw."""
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
 
-    def open(self, path, dark=False, seconds=30):
-        """Opens a page of show.py. Returns the seconds until it is complete."""
+    def resize(self, width, height):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def open(self, path, dark=False, seconds=30, ready="document.body?.dataset.ready === 'yes'", query=""):
+        """Opens a page, one of show.py if not told when it is ready. Returns the seconds until it is complete."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         begin = time.monotonic()
-        self.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri())
-        while self.run("document.body?.dataset.ready") != "yes" and not self.complaints:
+        self.call("Page.navigate", url="about:blank")  # a page that differs in its fragment alone would not be opened anew
+        self.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri() + query)
+        while not self.run(f"location.protocol === 'file:' && ({ready})") and not self.complaints:
             if time.monotonic() > begin + seconds:
                 raise TimeoutError(f"{path} does not open")
             time.sleep(0.01)

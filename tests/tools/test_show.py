@@ -6,7 +6,9 @@ other.
 """
 import contextlib
 import io
+import itertools
 import json
+import math
 import pathlib
 import shlex
 import subprocess
@@ -158,6 +160,35 @@ def failures(chromium):
     expect("never written" in text, f"what was never written is not shown: {text[:400]}")
 
 
+# How eyes that lack a kind of cone see linear red, green and blue (Machado and others, 2009, severity 1).
+SEEN = {"red": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+        "green": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+        "blue": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900))}
+APART = 11  # in CIE Lab, where 2 is a difference that a careful look finds
+
+
+def lab(colour, seen):
+    """Returns a colour, "#3f8fd2", in CIE Lab as such eyes see it."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5))]
+    red, green, blue = (min(1, max(0, sum(a * b for a, b in zip(row, linear)))) for row in seen)
+    xyz = ((0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.95047, 0.2126 * red + 0.7152 * green + 0.0722 * blue,
+           (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.08883)
+    x, y, z = (c ** (1 / 3) if c > 0.008856 else 7.787 * c + 16 / 116 for c in xyz)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def palette(chromium):
+    """Eyes that see no red, no green or no blue must tell the kinds of events apart, in light and dark."""
+    path = made(show.show_step, step="02_tiled_matmul", kernel=["shared_tile"])
+    for dark in (False, True):
+        chromium.open(path, dark)
+        colours = chromium.run("Object.fromEntries(Object.keys(KINDS).map(kind => [kind, css(kind)]))")
+        for (one, first), (other, second) in itertools.combinations(colours.items(), 2):
+            for missing, seen in SEEN.items():
+                away = math.dist(lab(first, seen), lab(second, seen))
+                expect(away >= APART, f"without {missing}, {one} and {other} look alike ({away:.0f}){', in the dark' if dark else ''}")
+
+
 PROGRAM = """
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -204,7 +235,7 @@ def main():
         with browser.Browser() as chromium:
             kernels(chromium, steps, every)
             if not steps:
-                for part in (views, failures, others):
+                for part in (views, failures, others, palette):
                     since = time.monotonic()
                     part(chromium)
                     print(f"{part.__doc__.splitlines()[0]:<46} {time.monotonic() - since:.1f} s", flush=True)

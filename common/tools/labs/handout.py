@@ -22,7 +22,7 @@ import textwrap
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import facts  # noqa: E402  (its path is set above)
 import outfile  # noqa: E402
-from source import behind, closure, of_steps, without_comments  # noqa: E402
+from source import MOMENT, behind, closure, of_steps, without_comments  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path / "main.c").exists()}
@@ -167,7 +167,8 @@ def comment(indent, text, width=110):
 def copied(path, text, steps):
     """Returns what a handout of these steps shows of a file of the project."""
     if path.suffix == ".md":
-        return ANSWER.sub("", QUOTED.sub("", text))
+        # A moment is named by text of a kernel, which is what a lab asks for.
+        return MOMENT.sub(lambda found: f"`make show-{found[1]} KERNEL={found[2]}`", ANSWER.sub("", QUOTED.sub("", text)))
     if path.name == "Makefile":
         # 177 is nvcc's number for names that nothing refers to: an unfinished kernel does not use its constants yet.
         return re.sub(r"^(NVCC_FLAGS := .*)$", r"\1 -diag-suppress 177", text, flags=re.M)

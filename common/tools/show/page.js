@@ -248,7 +248,6 @@ function listen() {
   window.addEventListener('dragover', event => event.preventDefault());
   window.addEventListener('drop', event => { event.preventDefault(); openAll(event.dataTransfer.files); });
   $('#beside').onclick = () => loadBeside(page.before);
-  window.addEventListener('hashchange', () => { if (location.hash !== kept) follow(); });
   $('#play').onclick = play;
   $('#before').onclick = event => step(-1, event.shiftKey);
   $('#after').onclick = event => step(1, event.shiftKey);
@@ -256,7 +255,6 @@ function listen() {
   $('#help').onclick = () => $('#reading').showModal();
   $('#theme').onclick = () => theme(state.theme = document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark');
   $('#launch').onchange = event => { use(+event.target.value); chooseEvent(nearest(0, telling)); };
-  window.addEventListener('resize', () => { layoutGrids(); draw(true); });
   const keys = {
     ArrowLeft: event => step(-1, event.shiftKey), ArrowRight: event => step(1, event.shiftKey), ArrowUp: () => nextLine(-1), ArrowDown: () => nextLine(1),
     Home: () => setTick(0), End: () => setTick(endOfTime()), ' ': play, b: () => nextBarrier(1), B: () => nextBarrier(-1),
@@ -364,14 +362,18 @@ function keepAddress() {
   }, 250);
 }
 
-// Returns the line of the source that holds a text and did something: in the kernel's own file if there is one.
+// Returns the line of the source that holds a text and did something, and the launch in which it did: in the kernel's own file and
+// in this launch, if it can be.
 function lineWith(text) {
   const holds = line => {
     const cut = page.lines[line].lastIndexOf(':');
     return (page.sources[page.lines[line].slice(0, cut)] ?? '').split('\n')[page.lines[line].slice(cut + 1) - 1]?.includes(text);
   };
-  const found = [...L.rows.keys()].filter(holds);
-  return found.find(line => page.lines[line].startsWith(`${L.home}:`)) ?? found[0] ?? -1;
+  for (const launch of [L.index, ...page.launches.keys()]) {
+    const found = [...new Set(page.launches[launch].shapes.map(each => each.line ?? -1))].filter(line => line >= 0 && holds(line));
+    if (found.length) return [found.find(line => page.lines[line].startsWith(`${L.home}:`)) ?? found[0], launch];
+  }
+  return [-1, L.index];
 }
 
 async function follow() {
@@ -379,8 +381,10 @@ async function follow() {
   if (/^(dark|light)$/.test(has('theme'))) theme(state.theme = has('theme'));
   if (has('with')) await loadBeside(has('with'));
   if (+has('launch') > 0 && +has('launch') <= page.launches.length && has('launch') - 1 !== L.index) use(has('launch') - 1);
+  const [line, launch] = has('at') ? lineWith(has('at')) : [page.lines.indexOf(has('line')), L.index];
+  if (launch !== L.index) use(launch);
   clearAll();
-  const line = has('at') ? lineWith(has('at')) : page.lines.indexOf(has('line')), [name, index] = has('element').split(/:(?=\d+$)/);
+  const [name, index] = has('element').split(/:(?=\d+$)/);
   const array = L.arrays.findIndex(a => a.name === name && +index < a.total.reads.length);
   if (line >= 0) chooseLine(line);
   if (array >= 0) chooseElement({ array, index: +index });
@@ -400,7 +404,9 @@ async function follow() {
   activate(runs[runs.length - 1]);
   const own = nearest(0, e => telling(e) && lineOf(e) >= 0 && page.lines[lineOf(e)].startsWith(`${L.home}:`));
   chooseEvent(own >= 0 ? own : nearest(0, telling));
-  L.scrolled = lineOf(state.event);   // the source begins with the kernel, even where its first request is in a helper
+  L.scrolled = `${lineOf(state.event)} ${state.event}`;   // the source begins with the kernel, even where its first request is in a helper
+  window.addEventListener('resize', () => { layoutGrids(); draw(true); });
+  window.addEventListener('hashchange', () => { if (location.hash !== kept) follow(); });
   if (location.hash.length > 1) await follow();
   document.body.dataset.ready = 'yes';
 })();

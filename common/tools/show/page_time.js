@@ -85,8 +85,8 @@ function drawLanes(run) {
       context.fillStyle = colours.good;
       if (part.full !== undefined) context.fillRect(full, y, Math.max(free - full - 1, 1), high - 2 * gap);
       const label = part.phase === undefined ? part.name : `${part.name}, parity ${part.phase & 1}`, short = part.name.replace(/^\D+/, '');
-      const text = context.measureText(label).width + 6 < free - full ? label : short;
-      if (high > 7 && free - full > context.measureText(text).width + 3) labels.push([text, full + 3, y + high / 2 - gap]);
+      const text = context.measureText(label).width + 6 < free - Math.max(full, LEFT) ? label : short;
+      if (high > 7 && free - Math.max(full, LEFT) > context.measureText(text).width + 3) labels.push([text, Math.max(full, LEFT) + 3, y + high / 2 - gap]);
     }
   });
   context.globalAlpha = 1;

@@ -160,14 +160,15 @@ function buildSource() {
   const code = [...document.querySelectorAll('#source tr[data-at]')].find(tr => tr.textContent.includes('__global__'));
   const first = $('#source tr.report') ?? [...L.rows].find(([line]) => page.lines[line].startsWith(`${L.home}:`))?.[1] ?? code;
   if (first) $('#source .scroll').scrollTop = first.offsetTop - 120;
-  L.scrolled = -1;
+  L.scrolled = '';
 }
 
 // Brings a line into sight within the source, and leaves the page where it is.
 function scrollToLine(line) {
   const box = $('#source .scroll'), tr = L.rows.get(line);
-  if (!tr || line === L.scrolled) return;
-  L.scrolled = line;
+  const wanted = `${line} ${state.event}`;
+  if (!tr || wanted === L.scrolled) return;
+  L.scrolled = wanted;
   if (tr.offsetTop < box.scrollTop + 40 || tr.offsetTop + tr.offsetHeight > box.scrollTop + box.clientHeight - 20) box.scrollTop = tr.offsetTop - box.clientHeight / 3;
 }
 
@@ -612,6 +613,8 @@ function drawBanks(box, e, s) {
   box.innerHTML = `<p><b>${plural(fronts.length, 'wavefront')}</b>, ideal ${s.ideal}${excess ? `: <b class="bad">${plural(excess, 'conflict')}</b>` : ', no conflict'}` +
     ` · ${plural(lanesOf(s.lanes).length, 'lane')} × ${s.bytes} bytes${shared ? '; a number: so many lanes share the word' : ''}</p>` +
     drawing(top + fronts.length * (high + 1.5) + 2, [...links, ...parts], 'lanes above the banks of their words') + '<div id="whatif"></div>';
+  const next = e + 1 + [...L.warp.subarray(e + 1, e + 80)].indexOf(L.warp[e]);
+  if (next > e && shape(next).kind === 'warp' && shape(next).line === s.line) $('#whatif').insertAdjacentHTML('beforebegin', drawTogether(next, shape(next)));
   drawWhatIf($('#whatif'), e, s);
 }
 
@@ -627,7 +630,8 @@ function drawWhatIf(box, e, s) {
     const row = Math.floor(word / pitch), col = word % pitch, chunk = Math.floor(col / words) ^ row % (pitch / words);
     return row * pitch + chunk * words + col % words;
   };
-  const rows = [-1, 0, 1, 2, 4, 8].map(more => pitch + more).filter(to => to > 0 && to % words === 0).map(to => [`${to} words`, sum(repitch(to)), to === pitch]);
+  const without = 2 ** Math.floor(Math.log2(pitch || 1));   // what it would be without padding
+  const rows = [...new Set([without, pitch - 1, pitch, pitch + 1, pitch + 2, pitch + 4, pitch + 8])].filter(to => to > 0 && to % words === 0).map(to => [`${to} words`, sum(repitch(to)), to === pitch]);
   if (declared > words && (pitch & pitch - 1) === 0) rows.push(['XOR swizzle', sum(swizzle), false]);
   const most = Math.max(...rows.map(row => row[1]));
   box.innerHTML = `<h3>If rows of ${escape(a.name)} had another length</h3>` +

@@ -90,7 +90,25 @@ PART = 16  # bytes: the smallest part of an array that has a name of its own
 def named_in(line, pointers):
     """Returns the name of the array that a statement stores to, if its source says one: of `tile[i] = x` the first."""
     names = re.findall(r"\b(\w+)(?=\[)", line)
-    return next((name for name in names if name in pointers), None)
+    return next((name for name in names if name in pointers and name not in ("from", "to")), None)
+
+
+def row_length(points, source):
+    """Returns how many elements a row of a tile has in shared memory, its padding included, from where elements of an array in global
+    memory went: {(array, byte): byte}. 0 where neighbours do not lie equally far apart, but for those at the edge of a tile."""
+    columns, size = source.shape[-1] if source.shape else 0, source.element_bytes
+    apart = {"row": collections.Counter(), "column": collections.Counter()}
+    for (array, byte), to in points.items():
+        for way, step in (("row", columns * size), ("column", size)):
+            for times in (1, 2, 4, 8):
+                there = points.get((array, byte + step * times))
+                if there is not None and step and (way == "row" or byte // size % columns + times < columns):
+                    apart[way][abs(there - to) / times] += 1
+                    break
+    ways = [max(found, key=found.get) for found in apart.values() if found]
+    sure = all(found[way] > 0.8 * sum(found.values()) for found, way in zip(filter(None, apart.values()), ways))
+    length = max(ways, default=0) / max(size, 1)
+    return int(length) if sure and len(ways) == 2 and min(ways) == size and length == int(length) and length > 1 else 0
 
 
 def name_parts(launch, texts):
@@ -105,7 +123,7 @@ def name_parts(launch, texts):
     code = "\n".join(texts.values())
     pointers = set(re.findall(r"\*(?:const )?(\w+) = ", code))
     rows = {f"{file}:{number}": line for file, text in texts.items() for number, line in enumerate(text.split("\n"), 1)}
-    labels, last = {}, {}
+    labels, last, points = {}, {}, collections.defaultdict(dict)
 
     def called(source):
         return next((name for name in (f"{source}_tile", f"{source.lower()}_tile", f"{source}s") if name in pointers), f"{source} tile")
@@ -121,11 +139,17 @@ def name_parts(launch, texts):
         if kind == "tma_load":
             give(event["shared"], called(event["at"][0][0]), event["bytes"])
         elif kind == "load" and event["space"] == "global":
-            last[event["warp"], line.rpartition(":")[0]] = event["at"][0][0]
+            last[event["warp"], line.rpartition(":")[0]] = event
         elif kind == "store" and event["space"] == "shared":
             filled_from = last.get((event["warp"], line.rpartition(":")[0]))
             name = named_in(rows.get(line, ""), pointers)
-            give(event["at"], name if name and name.endswith("_tile") else called(filled_from) if filled_from else name or "results", event["bytes"])
+            array = filled_from and filled_from["at"][0][0]
+            label = name if name and name.endswith("_tile") else called(array) if array else name or "results"
+            give(event["at"], label, event["bytes"])
+            if array and filled_from["lanes"] == event["lanes"]:
+                for (_, source), (to, byte) in zip(traces.places(filled_from["at"]), traces.places(event["at"])):
+                    if to == "dynamic":
+                        points[label].setdefault((array, source), byte)
         elif kind.startswith("mbarrier"):
             give(event.get("at", ()), "mbarriers", 8)
     if not labels:
@@ -143,6 +167,8 @@ def name_parts(launch, texts):
     for array in arrays:
         source, label = launch.arrays.get(("global", re.split("[_ ]", array.name)[0])), array.name
         array.element_bytes = source.element_bytes if source else 0
+        words = source and row_length(points[label], source) or 0
+        array.shape = [-(-array.bytes // (words * array.element_bytes)), words] if words else []
         array.name += f" {seen[label]}" if many[label] > 1 else ""
         seen[label] += 1
     del launch.arrays["shared", "dynamic"]
@@ -441,8 +467,10 @@ def of_program(program, step, kernel, options, block=None, title=None, note="", 
 
 def places_of(kernel):
     """Returns where a kernel's page leads: to its source, its page in the book, and the page of the rung that it follows."""
-    row, lesson = facts.kernels()[kernel], lesson_of(facts.source(kernel)).parent.relative_to(ROOT)
-    after = row["after"] and f"{facts.kernels()[row['after']]['step'][:2]}_{row['after']}"
+    rows, names = facts.kernels(), list(facts.kernels())
+    row, lesson = rows[kernel], lesson_of(facts.source(kernel)).parent.relative_to(ROOT)
+    after = row["after"] or next(iter(names[names.index(kernel) - 1:names.index(kernel)]), "")
+    after = after and f"{rows[after]['step'][:2]}_{after}"
     return {"home": f"{row['step']}/{row['file']}", "lesson": f"{lesson.as_posix()}/{kernel}.html", "before": after}
 
 
