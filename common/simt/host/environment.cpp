@@ -63,16 +63,11 @@ Order simt::read_order(std::string *complaint)
     return {Order::in_order, seed};
 }
 
-static Number read_failing_launch(std::string *complaint)
+/* Returns the number, from 1, of what shall fail: a launch or a tensor map; 0 for none. */
+static Number read_failing(bool map, std::string *complaint)
 {
-    return read_number("SIMT_FAIL_LAUNCH", 1, UINT64_MAX, 0, complaint,
-                       "the number of a launch, counted from 1");
-}
-
-static Number read_failing_map(std::string *complaint)
-{
-    return read_number("SIMT_FAIL_MAP", 1, UINT64_MAX, 0, complaint,
-                       "the number of a tensor map, counted from 1");
+    return read_number(map ? "SIMT_FAIL_MAP" : "SIMT_FAIL_LAUNCH", 1, UINT64_MAX, 0, complaint,
+                       format("the number of a %s, counted from 1", map ? "tensor map" : "launch"));
 }
 
 /* Counts calls since `failing` was set, and returns whether this is the one to fail. A launch
@@ -89,16 +84,16 @@ static std::atomic<Number> counted_maps;
 cudaError_t simt::fail_if_injected(const char *call)
 {
     static std::atomic<Number> counted;
-    if (read_failing_map(nullptr) == 0)
+    if (read_failing(true, nullptr) == 0)
         counted_maps = 0;
-    const Number failing = read_failing_launch(nullptr);
+    const Number failing = read_failing(false, nullptr);
     return !is_to_fail(failing, &counted)
                ? cudaSuccess
                : refuse(cudaErrorLaunchOutOfResources,
                         "%s: SIMT_FAIL_LAUNCH makes launch %llu fail", call, failing);
 }
 
-bool simt::map_is_to_fail() { return is_to_fail(read_failing_map(nullptr), &counted_maps); }
+bool simt::map_is_to_fail() { return is_to_fail(read_failing(true, nullptr), &counted_maps); }
 
 int simt::read_exit_status(int otherwise, std::string *complaint)
 {
@@ -165,8 +160,8 @@ Environment simt::read_environment(std::string *complaint)
         read_order(complaint), unsigned(read_number("SIMT_WORKERS", 1, 1024, workers, complaint)),
         read_trace(complaint)};
     read_architectures(complaint);
-    read_failing_launch(complaint);
-    read_failing_map(complaint);
+    read_failing(false, complaint);
+    read_failing(true, complaint);
     read_exit_status(0, complaint);
     for (const std::string &entry : read_ignored()) {
         const std::string kind = entry.substr(0, entry.find(':'));
