@@ -141,9 +141,8 @@ class NewKernel:
     def prototype(self):
         path, = self.folder.glob("*_step.h")
         text = path.read_text("utf-8")
-        for declaration in re.finditer(r"^(\w+)_fn [^;]*;", text, re.MULTILINE):
-            before = f"{declaration[1]}_{self.after}"
-            more = re.sub(rf"\b{before}\b", f"{before}, {declaration[1]}_{self.name}", " ".join(declaration[0].split()))
+        for declaration in re.finditer(r"^\w+_fn [^;]*;", text, re.MULTILINE):
+            more = re.sub(rf"\b(\w+)_{self.after}\b", rf"\g<0>, \1_{self.name}", " ".join(declaration[0].split()))
             text = text.replace(declaration[0], textwrap.fill(more, 100, subsequent_indent="    "))
         yield path, text
 

@@ -34,6 +34,8 @@ __global__ void copy_async(enum mistake mistake, const uint32_t *in, uint32_t *o
     __syncthreads(); /* every thread has waited for its own copies */
     for (int i = threadIdx.x; i < BROKEN_WORDS; i += blockDim.x)
         out[i] = tile[i];
+    if (mistake == RED_MISALIGNED)
+        red_add_4((float *)&out[1], make_float4(0.0f, 0.0f, 0.0f, 0.0f));
 }
 
 /* ---- ldmatrix: a warp turns 32 rows of 4 words around and back ---- */
@@ -277,7 +279,7 @@ cudaError_t ptx_broken(enum mistake mistake, bool correct, const CUtensorMap *lo
                        const CUtensorMap *store, const uint32_t *in, uint32_t *out)
 {
     const enum mistake made = correct ? NO_MISTAKE : mistake;
-    if (mistake <= COPY_ASYNC_MISALIGNED)
+    if (mistake <= RED_MISALIGNED)
         copy_async<<<1, 64>>>(made, in, out);
     else if (mistake <= LDMATRIX_OUTSIDE)
         load_matrices<<<1, 32, 512>>>(made, in, out);

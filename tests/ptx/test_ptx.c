@@ -57,6 +57,23 @@ CONDITIONAL_TEST(ptx, stmatrix, has_architecture(90, false))
     expect_words_of("stmatrix", ptx_stmatrix, in, 128, expected, 128);
 }
 
+/* ---- additions to memory ---- */
+
+/* The sums are of small whole numbers, so no order of additions rounds. */
+CONDITIONAL_TEST(ptx, red_add, has_architecture(75, false))
+{
+    uint32_t in[288], out[32] = {0};
+    float expected[32] = {0};
+    for (int i = 0; i < 288; i++) {
+        const float addend = (float)(i * 37 % 101 - 50);
+        in[i] = bits_of(addend);
+        expected[i % 32] += addend;
+    }
+    run(ptx_red_add, in, 288, out, 32);
+    for (int i = 0; i < 32; i++)
+        cr_assert_eq(out[i], bits_of(expected[i]), "place %d", i);
+}
+
 /* ---- products by a warp ---- */
 
 CONDITIONAL_TEST(ptx, movmatrix, has_architecture(75, false))

@@ -221,6 +221,28 @@ __device__ __forceinline__ uint32_t movmatrix_transposed(uint32_t r)
     return transposed;
 }
 
+/* ---- additions to memory ---- */
+
+/*
+ * Adds four floats to four neighbouring ones in global memory, each atomically: one request where
+ * there were four, sm_90 (red.v4.f32). Older devices add one after the other. The address is a
+ * multiple of 16.
+ */
+__device__ __forceinline__ void red_add_4(float *global, float4 value)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(
+                     __cvta_generic_to_global(global)),
+                 "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
+                 : "memory");
+#else
+    atomicAdd(&global[0], value.x);
+    atomicAdd(&global[1], value.y);
+    atomicAdd(&global[2], value.z);
+    atomicAdd(&global[3], value.w);
+#endif
+}
+
 /* ---- matrix product by a warp ---- */
 
 /*

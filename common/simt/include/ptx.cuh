@@ -45,6 +45,10 @@ __forceinline__ void cp_async_16_zero_fill(uint32_t shared, const void *global, 
 template <int PENDING> __forceinline__ void cp_async_wait(void) { cp_async_wait(PENDING); }
 /* clang-format on */
 
+/* ---- additions to memory: atomics.cpp of threads/ ---- */
+
+void red_add_4(float *global, float4 value, SIMT_CALL_SITE);
+
 /* ---- matrices in a warp's registers: matrix.cpp ---- */
 
 void move_matrices(uint32_t r[4], uint32_t row_address, bool to_memory, bool transposed,
