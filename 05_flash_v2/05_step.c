@@ -285,6 +285,12 @@ static const struct attention_backward_kernel backward[] = {
                            .about.after = "backward_registers", .about.flushes_subnormals = true,
                            .max_head_dim = 128, .workspace = backward_D_workspace,
                            .cost = backward_registers_cost),
+    ATTENTION_BACKWARD_ROW(backward_vector_adds, "14_backward_vector_adds.cu",
+                           "four features of dQ are added in one request",
+                           .about.claims = "--heads 1 --seq 64: atomics <= 1024, atomics >= 1024",
+                           .about.after = "backward_async", .about.flushes_subnormals = true,
+                           .max_head_dim = 128, .workspace = backward_D_workspace,
+                           .cost = backward_registers_cost),
     {.about.name = NULL},
 };
 

@@ -15,7 +15,8 @@ attention_fn attention_flash_v2_exchanged, attention_flash_v2, attention_flash_v
     attention_split_kv_naive, attention_split_kv;
 
 attention_backward_fn attention_backward_standard, attention_backward_recompute,
-    attention_backward_two_pass, attention_backward_registers, attention_backward_async;
+    attention_backward_two_pass, attention_backward_registers, attention_backward_async,
+    attention_backward_vector_adds;
 
 /* Starts D = rowsum(dO∘O) on the call's stream. */
 cudaError_t attention_backward_row_dots(const struct attention_backward *call, float *D);

@@ -277,3 +277,24 @@ def picture_05_backward_async():
     picture.text(16, y + 8, "Warp 0 of block 0, two tiles of queries. A colour: what is loaded or read. A thick line: a barrier.", "m")
     picture.text(16, y + 26, views.replay.SAYS, "m s")
     return picture
+
+
+def picture_05_backward_vector_adds():
+    picture = svg.Picture("backward_vector_adds: what one request of a warp adds to",
+                          "The first 16 queries of a tile, 64 features; the elements of dQ that the first request of warp 0 adds to.")
+    y = 44
+    for kernel in ("backward_async", "backward_vector_adds"):
+        launch = views.traced("05", kernel, "--heads 1 --seq 64 --head-dim 64", 0)[-1]
+        events = [event for block in launch.blocks for event in block.events if event["event"] == "atomic_update"]
+        first = next(event for event in events if event["warp"] == 0)
+        width = first["size"] // 4
+        who = {}
+        for array, byte in traces.places(first["at"]):
+            for element in range(width):
+                who[views.coordinates(launch, array, byte + 4 * element)] = 0
+        lanes = sum(len(traces.lanes(event["lanes"])) for event in events)
+        views.same(lanes, launch.counters["atomics"], "additions")
+        bottom = views.owners(picture, 20, y, 16, 64, 6, who, f"{kernel}: {len(events)} requests, {len(who)} elements in the first", ["c0"])
+        y = bottom + 16
+    picture.down_to(y)
+    return picture

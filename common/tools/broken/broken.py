@@ -47,7 +47,7 @@ EQUIVALENT = "equivalent"  # this is no fault after all: the file says why nothi
 REPORTS = (
     ("race", r"race on |shared memory without a proxy fence|shared memory of another block|cluster_store\(\)"),
     ("uninitialised", r"uninitialised (?:shared|global) memory"),
-    ("bounds", r"out of bounds|illegal address|an illegal memory access|use after free|misaligned address|null pointer|host pointer"),
+    ("bounds", r"out of bounds|illegal address|an illegal memory access|use after free|misaligned address|red\.v4\.f32|null pointer|host pointer"),
     ("barrier", r"a divergent barrier|a barrier that not all|a warp operation|named barrier|threads wait for something|"
                 r"cluster_(?:arrive|wait)\(\)|\S+ at \S+: lane \d+ calls it with mask"),
     ("asynchronous", r"(cp\.async|wgmma|tma_|(?:cluster_)?mbarrier|cluster_store_async|named_barrier|stmatrix|ldmatrix|registers_)"),
