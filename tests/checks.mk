@@ -82,5 +82,5 @@ check-show: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) ## check
 	@$(PYTHON) tests/tools/test_show.py $(STEP) $(if $(filter-out 0,$(ALL)),--all)
 
 .PHONY: check-book
-check-book: book ## check: Follow every link of the book, open its kinds of pages in Chromium (ALL=1: every page)
+check-book: book ## check: Follow the book's links, open its kinds of pages in Chromium (ALL=1: all)
 	@$(BOOK_PYTHON) tests/tools/test_book.py $(if $(filter-out 0,$(ALL)),--all)

@@ -12,5 +12,5 @@ $(BOOK_VENV)/bin/python: docs/make/requirements.txt | packages-python
 	@touch $@
 
 .PHONY: book
-book: packages-python $(filter $(BOOK_VENV)/%,$(BOOK_PYTHON)) $(patsubst %,build/check/%,$(STEPS)) ## learn: Make the lessons a book of web pages, with every kernel's run: build/book/html
+book: packages-python $(filter $(BOOK_VENV)/%,$(BOOK_PYTHON)) $(patsubst %,build/check/%,$(STEPS)) ## learn: Make the lessons a book of web pages, with their runs
 	@$(BOOK_PYTHON) docs/make/book.py

@@ -37,4 +37,4 @@ pictures: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Draw
 	@$(PICTURES) make && $(PLOTS) make
 
 check-pictures: packages-python $(patsubst %,build/check/%,$(STEPS)) ## check: Fail when a picture disagrees with the kernels or with what was measured
-	@$(PICTURES) check && $(PLOTS) check && $(PYTHON) -m doctest docs/make/plots.py
+	@$(PICTURES) check && $(PLOTS) check && $(PYTHON) -m doctest docs/make/plots.py docs/make/maps.py

@@ -221,6 +221,10 @@ def two_runs(chromium):
     expect(names[0] == names[1] > 0, "a saved trace does not open as it was")
     chromium.run("beside(new Uint8Array([1, 2, 3])).then(() => 1)")
     expect("not a trace" in chromium.run("$('#failure').textContent"), "a file that is no trace is not refused")
+    chromium.open(SITE / "02_tiled_matmul/shared_tile.html", ready="document.readyState === 'complete'")
+    chromium.run("document.querySelector('a.moment').click(), 1")
+    expect("at=" in chromium.run("document.querySelector('iframe.run').src"), "a moment does not open in the run on its page")
+    expect(not chromium.complaints, f"two runs: {chromium.complaints[:2]}")
 
 
 def main():
