@@ -171,7 +171,8 @@ __global__ void __launch_bounds__(THREADS, 2)
                     const int row = q0 + 8 * (i / 4) + 2 * t + i % 2;
                     const bool sees = key < visible_keys<CAUSAL>(row0 + row, seq_q, seq_kv);
                     S[i] = sees ? exp2_approximate(S[i] * scale_log2 - tiles.LSE[row]) : 0.0f;
-                    dS[i] = S[i] * (dS[i] - tiles.D[row]);
+                    /* What the mask hides stays 0 where dP or D is NaN. */
+                    dS[i] = sees ? S[i] * (dS[i] - tiles.D[row]) : 0.0f;
                 }
                 uint32_t P[CHUNK / 4], packed[CHUNK / 4];
                 pack_rows<T>(P, S);
