@@ -150,7 +150,6 @@ __global__ void __launch_bounds__(THREADS, 2)
         for (int row0 = first_row; row0 < seq_q; row0 += Br) {
             const size_t query = (size_t)head * seq_q + row0;
             const int queries = seq_q - row0; /* that are left */
-            __syncthreads(); /* all warps are done with the tiles before they are overwritten */
             load_tile<Br, HEAD_DIM, THREADS>(tiles.Q, Q + query * head_dim, queries, head_dim);
             load_tile<Br, HEAD_DIM, THREADS>(tiles.dO, dO + query * head_dim, queries, head_dim);
             for (int i = threadIdx.x; i < Br; i += THREADS) {
@@ -159,7 +158,8 @@ __global__ void __launch_bounds__(THREADS, 2)
                 tiles.LSE[i] = LSE == -CUDART_INF_F ? CUDART_INF_F : LSE * LOG2_E;
                 tiles.D[i] = i < queries ? D[query + i] : 0.0f;
             }
-            __syncthreads(); /* the tiles are complete before any warp reads them */
+            /* The tiles are complete before any warp reads them, and all warps are done with dS. */
+            __syncthreads();
 
             for (int q0 = 0; q0 < Br; q0 += CHUNK) {
                 float S[CHUNK / 2] = {}, dS[CHUNK / 2] = {};
@@ -171,8 +171,7 @@ __global__ void __launch_bounds__(THREADS, 2)
                     const int row = q0 + 8 * (i / 4) + 2 * t + i % 2;
                     const bool sees = key < visible_keys<CAUSAL>(row0 + row, seq_q, seq_kv);
                     S[i] = sees ? exp2_approximate(S[i] * scale_log2 - tiles.LSE[row]) : 0.0f;
-                    /* What the mask hides stays 0 where dP or D is NaN. */
-                    dS[i] = sees ? S[i] * (dS[i] - tiles.D[row]) : 0.0f;
+                    dS[i] = S[i] * (dS[i] - tiles.D[row]);
                 }
                 uint32_t P[CHUNK / 4], packed[CHUNK / 4];
                 pack_rows<T>(P, S);
@@ -187,7 +186,9 @@ __global__ void __launch_bounds__(THREADS, 2)
                     multiply_columns<HEAD_DIM>(acc_K, &packed[n / 4], &tiles.Q[q0 + n]);
                 }
             }
-            __syncthreads(); /* all keys of dS are there before a warp takes its queries */
+            /* All keys of dS are there before a warp takes its queries; and all warps are done with
+             * Q and dO, which the next tile overwrites. */
+            __syncthreads();
 
             float acc_Q[HEAD_DIM / 2] = {};
 #pragma unroll
