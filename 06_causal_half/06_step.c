@@ -1,6 +1,7 @@
 /* Step 06's rows, a table for each ladder: common/problems/attention.h says what the fields are. */
 #include "06_step.h"
 #include "harness/ladder.h"
+#include "06_causal_half/backward/backward_plan.h"
 #include "06_causal_half/hopper/hopper_plan.h"
 
 enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };
@@ -363,8 +364,48 @@ static const struct attention_kernel variants[] = {
     {.about.name = NULL},
 };
 
+/* dQ in floats, and D. */
+static size_t backward_mma_workspace(const struct attention_backward *call)
+{
+    const size_t rows = attention_backward_query_rows(call);
+    return rows * ((size_t)call->head_dim + 1) * sizeof(float);
+}
+
+/* K and V once, Q, dO, LSE and D for each tile of keys that sees them; dO and O for D, and dQ's
+ * floats at the end. 8 elements at a time, but dK and dV are stored in pairs. Atomics are not
+ * counted here. */
+static struct cost backward_mma_cost(const struct attention_backward *call)
+{
+    const long long rows = attention_backward_query_rows(call), d = call->head_dim;
+    const long long keys = attention_backward_key_rows(call);
+    const long long heads = (long long)call->batch * call->heads;
+    long long met = 0; /* queries, over the tiles of keys of a head */
+    for (int key0 = 0; key0 < call->seq_kv; key0 += BACKWARD_KEYS) {
+        const int first = backward_first_query(call->causal, key0, call->seq_q, call->seq_kv);
+        met += first < call->seq_q ? call->seq_q - first : 0;
+    }
+    const long long eights = (2 * keys + 2 * heads * met + 2 * rows) * d / 8;
+    const long long floats = 2 * heads * met, sums = rows * d / 4;
+    return (struct cost){eights + floats + sums, keys * d + rows + rows * d / 8,
+                         16 * eights + 4 * floats + 16 * sums,
+                         4 * keys * d + 4 * rows + 2 * rows * d};
+}
+
+static const struct attention_backward_kernel backward[] = {
+    ATTENTION_BACKWARD_ROW(
+        backward_mma, "21_backward_mma.cu",
+        "the five products on tensor cores, scores transposed; dQ by atomics in float",
+        .about.claims = "--heads 1 --seq 128 --head-dim 64: matrix_multiplies >= 5000000, "
+                        "matrix_multiplies <= 5300000, workspace_bytes <= 33280",
+        .about.architecture = "sm_80", .about.flushes_subnormals = true, .types = F16 | BF16,
+        .max_head_dim = 128, .head_dim_multiple = 8, .alignment = 16, .causal = true,
+        .workspace = backward_mma_workspace, .cost = backward_mma_cost),
+    {.about.name = NULL},
+};
+
 const struct step step_06 = {"06_causal_half",
                              {{"core", &attention_problem, core},
                               {"variants", &attention_problem, variants},
                               {"hopper", &attention_problem, hopper},
-                              {"limit", &attention_problem, limit}}};
+                              {"limit", &attention_problem, limit},
+                              {"backward", &attention_backward_problem, backward}}};

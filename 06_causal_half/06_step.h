@@ -4,6 +4,7 @@
 #define STEP_06_H
 
 #include "problems/attention.h"
+#include "problems/attention_backward.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,6 +16,8 @@ attention_fn attention_half, attention_wmma, attention_mma, attention_mma_async,
     attention_persistent_blocks, attention_across_tiles, attention_multicast,
     attention_lazy_rescale, attention_drawn_pairs, attention_folded, attention_skipping,
     attention_half_variants;
+
+attention_backward_fn attention_backward_mma;
 
 struct step;
 extern const struct step step_06;

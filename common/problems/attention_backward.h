@@ -9,7 +9,8 @@
  * [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q]; all row-major and contiguous. O
  * and LSE are what the forward pass left. Query heads that share a key/value head are a group: dK
  * and dV are sums over its heads, too. Causal means what it means forward. A query whose LSE is
- * -inf saw no key, and adds nothing to any gradient. A NaN in its LSE makes all that it adds NaN.
+ * -inf saw no key, and adds nothing to any gradient. A NaN in a query's scores makes all that it
+ * adds NaN; with a mask that may reach keys which the query does not see, because 0 * NaN is NaN.
  */
 #ifndef COMMON_ATTENTION_BACKWARD_H
 #define COMMON_ATTENTION_BACKWARD_H

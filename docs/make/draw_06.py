@@ -534,3 +534,34 @@ def picture_06_persistent_blocks():
                  "The number of tiles of keys of each tile of queries is the trace's; one tile of keys takes one step of time.", "m")
     picture.text(16, y + 18, "Blue, orange, green: the first, second and third tile of a block.", "m")
     return picture
+
+
+def picture_06_backward_mma():
+    picture = svg.Picture("backward_mma: a warp has keys of S and queries of dQ",
+                          "Left: who stores which element of dS, transposed, in shared memory. Right: who adds which element of dQ.")
+    launch = next(launch for launch in views.traced("06", "backward_mma", "--heads 1 --seq 64 --head-dim 64 --type f16", 0)
+                  if "backward_mma" in launch.kernel)
+    kinds, keys, queries = ["c0", "c2", "c3", "c4", "c5", "c6", "c1"], {}, {}
+    pitch = 64 + 8  # elements of a row of dS
+    stores = [event for event in views.accesses(launch, "store", "dynamic", "shared") if event["bytes"] == 4]
+    places = [(event["warp"], lane, byte) for event in stores for lane, (_, byte) in zip(traces.lanes(event["lanes"]), traces.places(event["at"]))]
+    first = 4 * 64 * (64 + 8) * 2  # behind Q, dO, K and V
+    for warp, lane, byte in places:
+        if first <= byte < first + 64 * pitch * 2:
+            row, column = divmod((byte - first) // 2, pitch)
+            for more in range(2):
+                keys[row, column + more] = 6 if (warp, lane) == (0, 5) else warp
+    for block in launch.blocks:
+        for event in block.events:
+            if event["event"] == "atomic_update":
+                for lane, (array, byte) in zip(traces.lanes(event["lanes"]), traces.places(event["at"])):
+                    queries[divmod(byte // 4, 64)] = 6 if (event["warp"], lane) == (0, 5) else event["warp"]
+    views.same(len(keys), 64 * 64, "elements of dS")
+    views.same(len(queries), launch.counters["atomics"], "elements of dQ")
+    bottom = views.owners(picture, 20, 44, 64, 64, 4, keys, "dS transposed: 64 keys, 64 queries", kinds)
+    views.owners(picture, 320, 44, 64, 64, 4, queries, "dQ: 64 queries, 64 features", kinds)
+    picture.legend(600, 76, [("c0", "warp 0"), ("c2", "warp 1")])
+    picture.legend(600, 100, [("c3", "warp 2"), ("c4", "warp 3")])
+    picture.legend(600, 124, [("c1", f"thread 5: {list(keys.values()).count(6)} of dS")])
+    picture.down_to(bottom)
+    return picture

@@ -1,0 +1,74 @@
+/* Step 06's ladder of gradients. */
+#include "harness/ladder.h"
+#include "06_causal_half/06_step.h"
+#include "backward_cases.h"
+
+#define PROBLEM &attention_backward_problem
+
+static const struct attention_backward_kernel *kernels(void)
+{
+    return step_rows(&step_06, PROBLEM);
+}
+
+CALL_TEST(cases, part_1, ladder_cases(PROBLEM, kernels(), 0, 4))
+CALL_TEST(cases, part_2, ladder_cases(PROBLEM, kernels(), 1, 4))
+CALL_TEST(cases, part_3, ladder_cases(PROBLEM, kernels(), 2, 4))
+CALL_TEST(cases, part_4, ladder_cases(PROBLEM, kernels(), 3, 4))
+CALL_TEST(cases, own, ladder_own_cases(PROBLEM, kernels()))
+CALL_TEST(shapes, more_than_65535_backward_blocks,
+          check_many_backward_blocks(kernels(), TENSOR_F16))
+CALL_TEST(shapes, backward_past_2_to_the_31_elements,
+          check_backward_past_2_to_the_31(kernels(), TENSOR_F16))
+CALL_TEST(contract, nan_gradients,
+          check_nan_gradients(kernels(), (struct size){1, 2, 1, 37, 70, 24, false, TENSOR_BF16}))
+CALL_TEST(contract, refused_backward_pointers,
+          ladder_refused_arrays(PROBLEM, kernels(),
+                                SIZES(((struct size){1, 2, 1, 5, 9, 16, false, TENSOR_F16})), 9))
+
+TEST(counters, backward_costs)
+{
+    static const struct size counted[] = {{1, 1, 1, 128, 64, 16, false, TENSOR_F16},
+                                          {1, 1, 1, 66, 70, 64, true, TENSOR_BF16},
+                                          {1, 4, 2, 17, 133, 24, true, TENSOR_F16},
+                                          {1, 1, 1, 200, 129, 128, true, TENSOR_BF16},
+                                          {2, 1, 1, 130, 37, 88, true, TENSOR_F16}};
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++)
+        ladder_costs(PROBLEM, kernels(), SIZES(counted[i]));
+}
+
+/* Tiles that lie wholly above the diagonal are not multiplied. */
+TEST(counters, masked_backward_tiles)
+{
+    EACH_COUNTED (kernel, kernels()) {
+        struct counters full, masked;
+        struct size size = {1, 1, 1, 256, 256, 64, false, TENSOR_F16};
+        const bool some = ladder_count(PROBLEM, kernels(), kernel->about.name, SIZES(size), &full);
+        size.causal = true;
+        if (some && ladder_count(PROBLEM, kernels(), kernel->about.name, SIZES(size), &masked))
+            cr_expect(masked.matrix_multiplies * 16 == full.matrix_multiplies * 10,
+                      "%s: %llu of %llu", kernel->about.name, masked.matrix_multiplies,
+                      full.matrix_multiplies);
+    }
+}
+
+TEST(counters, no_backward_bank_conflicts)
+{
+    const struct size size = {1, 1, 1, 130, 70, 64, false, TENSOR_F16};
+    EACH_COUNTED (kernel, kernels()) {
+        struct counters counters;
+        if (!ladder_count(PROBLEM, kernels(), kernel->about.name, SIZES(size), &counters))
+            continue;
+        cr_expect(counters.shared_wavefronts == counters.shared_wavefronts_ideal,
+                  "%s: %llu wavefronts, ideally %llu", kernel->about.name,
+                  counters.shared_wavefronts, counters.shared_wavefronts_ideal);
+    }
+}
+
+TEST(launches, backward_errors_and_streams)
+{
+    static const struct size cases[] = {{1, 2, 1, 17, 35, 64, false, TENSOR_F16},
+                                        {1, 2, 2, 9, 35, 128, true, TENSOR_BF16}};
+    check_backward_launches(kernels(), cases, sizeof cases / sizeof *cases);
+    ladder_launches(PROBLEM, kernels(),
+                    SIZES(((struct size){1, 3, 1, 7, 30, 16, true, TENSOR_F16})));
+}
