@@ -261,3 +261,13 @@ __global__ void volatile_flag(int *data)
 }
 
 SCOPES(volatile_flag, "volatile orders nothing between blocks", volatile_flag<<<4, 32>>>(data))
+
+/* Two warps of a block write one place. */
+__global__ void volatile_warps(int *data)
+{
+    volatile int *place = data;
+    if (threadIdx.x % 32 == 0)
+        *place = (int)threadIdx.x + 1;
+}
+
+SCOPES(volatile_warps, "race on global memory", volatile_warps<<<1, 64>>>(data))

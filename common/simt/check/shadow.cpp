@@ -126,12 +126,14 @@ static bool conflicts(const Stamp &a, const Access &access)
     if (one >= atomic_read && two >= atomic_read)
         return two_blocks && (a.narrow() || access.stamp.narrow());
     if (one >= volatile_read && two >= volatile_read) {
-        if (two_blocks)
+        const bool one_warp = same_warp(a, access.stamp);
+        if (two_blocks || (!access.home && !one_warp))
             return !access.thread->block->launch->passes_volatile;
-        /* Within a block flags are polled by volatile accesses. But within a warp, code from before
-         * Volta used them to rely on lanes that run in lock step, and that is a race now. */
+        /* Within a block flags in shared memory are polled by volatile accesses. But within a warp,
+         * code from before Volta used them to rely on lanes that run in lock step, and that is a
+         * race now. */
         bool both_volatile = one < atomic_read && two < atomic_read;
-        return both_volatile && access.home && same_warp(a, access.stamp);
+        return both_volatile && access.home && one_warp;
     }
     return true;
 }
