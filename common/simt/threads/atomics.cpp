@@ -1,8 +1,6 @@
 /* Atomic functions are relaxed, as CUDA's are. */
-#include "instructions/asynchronous.h"
 #include "run/engine.h"
 #include "threads/operations.h"
-#include <ptx.cuh>
 #include <simt/atomics.h>
 
 using namespace simt;
@@ -95,15 +93,11 @@ void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *updat
     checker->atomic_done();
 }
 
-void ptx::red_add_4(float *global, float4 value, Site site)
+void simt_atomic_add_4(float *address, const float addends[4], const void *where)
 {
-    const Call call("red.v4.f32", site);
-    if (reinterpret_cast<uintptr_t>(global) % sizeof value)
-        fail_at(call, "the global address %p is not a multiple of 16", static_cast<void *>(global));
-    notice(global, sizeof value, atomic_update, call.where);
-    const float addends[4] = {value.x, value.y, value.z, value.w};
+    notice(address, 4 * sizeof *address, atomic_update, where);
     for (int i = 0; i < 4; i++)
-        replace(reinterpret_cast<uint32_t *>(&global[i]), [=](uint32_t old) {
+        replace(reinterpret_cast<uint32_t *>(&address[i]), [=](uint32_t old) {
             return combined(old, simt_add_float, uint32_t(to_word(addends[i])));
         });
     checker->atomic_done();
