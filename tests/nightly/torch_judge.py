@@ -255,7 +255,8 @@ class Attention(Problem):
         kind_v = kind if kind in ("uniform", "outliers") else "normal"
         super().__init__({"Q": q, "K": k, "V": v}, outputs, Q=value_q, K=value_k,
                          V=made.matrix(kind_v, batch * kv_heads * keys, head_dim))
-        self.call = peers.Attention(batch, heads, kv_heads, queries, keys, head_dim, self.causal, self.scale, number)
+        self.call = peers.Attention(batch=batch, heads=heads, kv_heads=kv_heads, seq_q=queries, seq_kv=keys, head_dim=head_dim,
+                                    causal=self.causal, scale=self.scale, type=number)
         for name, array in (self.inputs | outputs).items():
             setattr(self.call, name, array.address())
 
@@ -321,7 +322,7 @@ class PyTorch:
         """Returns (kernel, "pass", "FAIL" or other outcome, why, the command that shows it) for these kernels, or for all."""
         arrays = PROBLEMS[listing["problem"]](problem, self.device, random.Random(problem["seed"]))
         expected = None
-        for name, row in peers.kernels_of(self.kernels, Path(program).name[:2]):
+        for name, row in peers.kernels_of(self.kernels, Path(program).name[:2], listing["problem"]):
             if kernels and name not in kernels:
                 continue
             command = (f"{Path(sys.executable).name} tests/nightly/fuzz.py {program} --library {self.path} --device {self.device} "

@@ -8,7 +8,7 @@ steps, or without a PyTorch that has a GPU, it prints one line that nothing was 
 power limits, the clock swings for longer than the usual slice: a slice of 400 ms tells kernels apart that are 1 % apart.
 
 Peers: PyTorch's softmax (03); memory-efficient attention in single precision (04, 05); FlashAttention-2 and cuDNN's
-attention in half precision (06), and FlashAttention-3 and -4 where this Python has them: flash_attn_interface or
+attention in half precision (06), all of these forward and backward, and forward FlashAttention-3 and -4 where this Python has them: flash_attn_interface or
 fa3_fwd_interface (pip install fa3-fwd: bfloat16 only) or the copy inside xformers; flash_attn.cute (flash-attn-4).
 """
 import argparse
@@ -48,11 +48,25 @@ NOT_SUPPORTED, INVALID_VALUE = 801, 1
 F32, F16, BF16 = 0, 1, 2  # enum tensor_type
 
 
+def members(header, struct):
+    """Reads a C struct's members from a header: (name, ctypes type) in their order."""
+    kinds = {"int": ctypes.c_int, "bool": ctypes.c_bool, "float": ctypes.c_float, "enum tensor_type": ctypes.c_int,
+             "cudaStream_t": ctypes.c_void_p}
+    text = re.sub(r"/\*.*?\*/", " ", (pathlib.Path(__file__).parents[3] / header).read_text(encoding="utf-8"), flags=re.DOTALL)
+    for declaration in re.search(rf"\bstruct {struct} {{(.*?)}};", text, re.DOTALL)[1].split(";")[:-1]:
+        kind, names = re.match(r"\s*(?:const )?(enum \w+|\w+)\s+(.*)", declaration, re.DOTALL).groups()
+        for name in names.split(","):
+            yield name.strip(" *\n"), ctypes.c_void_p if "*" in name else kinds[kind]
+
+
 class Attention(ctypes.Structure):
-    """Mirrors struct attention of common/problems/attention.h."""
-    _fields_ = [(name, ctypes.c_int) for name in ("batch", "heads", "kv_heads", "seq_q", "seq_kv", "head_dim")] + [
-        ("causal", ctypes.c_bool), ("scale", ctypes.c_float), ("type", ctypes.c_int)] + [
-        (name, ctypes.c_void_p) for name in ("Q", "K", "V", "O", "LSE", "workspace", "stream")]
+    """This is struct attention. What a caller does not name is 0."""
+    _fields_ = list(members("common/problems/attention.h", "attention"))
+
+
+class AttentionBackward(ctypes.Structure):
+    """This is struct attention_backward."""
+    _fields_ = list(members("common/problems/attention_backward.h", "attention_backward"))
 
 
 class Refused(Exception):
@@ -105,13 +119,14 @@ def load(shared_object):
     library.flashsteps_kernel.restype = ctypes.c_void_p
     library.refusal.restype = ctypes.c_char_p
     library.flashsteps_workspace.restype = ctypes.c_size_t
+    library.flashsteps_backward_workspace.restype = ctypes.c_size_t
     return library
 
 
-def kernels_of(library, step):
-    """Returns (name, row) of the step's kernels."""
+def kernels_of(library, step, problem="attention"):
+    """Returns (name, row) of the step's kernels that solve the problem."""
     found, index = [], 0
-    while row := library.flashsteps_kernel(int(step), index):
+    while row := library.flashsteps_kernel(int(step), problem.encode(), index):
         found.append((ctypes.cast(row, ctypes.POINTER(ctypes.c_char_p))[0].decode(), ctypes.c_void_p(row)))
         index += 1
     return found
@@ -137,7 +152,7 @@ def softmax_cells(library, _step, stream, _flash):
         x = torch.randn(rows, cols, device="cuda")
         y = torch.empty_like(x)
         cell = Cell(f"{rows}x{cols}", 5.0 * rows * cols, 8.0 * rows * cols, [x], y)
-        for name, row in kernels_of(library, "03"):
+        for name, row in kernels_of(library, "03", "softmax"):
             def ours(row=row, x=x, y=y, rows=rows, cols=cols):
                 check(library, library.softmax_run(row, ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), rows,
                                                    cols, stream))
@@ -156,6 +171,7 @@ def visible_pairs(seq_q, seq_kv, causal):
 
 
 def attention_peer(backend, query, key, value, causal):
+    @torch.inference_mode()
     def peer():
         with sdpa_kernel(backend):
             return functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
@@ -205,6 +221,59 @@ def flash_peer(forward, inputs, causal):
     return peer
 
 
+def add_rungs(cell, library, kernels, call, workspace_of, run):
+    """Adds our kernels, with a workspace that they share. One that needs more than there is will be refused."""
+    needs = [workspace_of(row, ctypes.byref(call)) for _, row in kernels]
+    fits = [need for need in needs if need < torch.cuda.mem_get_info()[0] // 2]
+    cell.workspace = torch.empty(max(fits, default=0) + 256, device="cuda", dtype=torch.uint8)
+    call.workspace = cell.workspace.data_ptr() + -cell.workspace.data_ptr() % 256
+    for (name, row), need in zip(kernels, needs):
+        def ours(row=row, need=need):
+            if need not in fits:
+                raise Refused(f"needs {need / 1e9:.1f} GB of workspace")
+            check(library, run(row, ctypes.byref(call)))
+            return cell.output
+        cell.entrants.append((name, "rung", ours))
+
+
+def backward_peer(backend, inputs, causal, gradient):
+    """Everything from dO to dQ, dK and dV. The forward pass before it is not timed."""
+    with sdpa_kernel(backend):
+        out = functional.scaled_dot_product_attention(*inputs, is_causal=causal)
+    return lambda: torch.autograd.grad(out, inputs, gradient, retain_graph=True)
+
+
+def backward_cell(library, step, stream, sizes, label, peers, element=None):
+    batch, heads, seq, head_dim, causal = sizes
+    element = element or torch.float32
+    inputs = [torch.randn(batch, heads, seq, head_dim, device="cuda", dtype=element).requires_grad_() for _ in range(3)]
+    gradient = torch.randn_like(inputs[0]).detach()
+    with torch.no_grad():
+        if element == torch.float32:
+            out, lse = torch.ops.aten._scaled_dot_product_efficient_attention(*inputs, None, True, is_causal=causal)[:2]
+        else:
+            out, lse = torch.ops.aten._scaled_dot_product_flash_attention(*inputs, is_causal=causal)[:2]
+        out, lse = out.contiguous(), lse[..., :seq].float().contiguous()
+    gradients = torch.empty(3, batch, heads, seq, head_dim, device="cuda", dtype=element)
+    arrays = dict(zip("QKV", inputs)) | {"O": out, "LSE": lse, "dO": gradient} | dict(zip(("dQ", "dK", "dV"), gradients))
+    call = AttentionBackward(batch=batch, heads=heads, kv_heads=heads, seq_q=seq, seq_kv=seq, head_dim=head_dim, causal=causal,
+                             scale=head_dim ** -0.5, type={torch.float16: F16, torch.bfloat16: BF16}.get(element, F32),
+                             stream=stream, **{name: array.data_ptr() for name, array in arrays.items()})
+    moved = sum(array.numel() * array.element_size() for array in arrays.values())
+    flops = 10.0 * visible_pairs(seq, seq, causal) * head_dim * batch * heads
+    cell = Cell(label, flops, float(moved), [gradient], gradients)  # the others belong together, and stay
+    cell.arrays = arrays
+    add_rungs(cell, library, kernels_of(library, step, "attention_backward"), call, library.flashsteps_backward_workspace,
+              library.attention_backward_run)
+    for name, backend in peers:
+        try:
+            cell.entrants.append((name, "peer", backward_peer(backend, inputs, causal, gradient)))
+        except RuntimeError as error:
+            print(f"{label}: {name}: {str(error).splitlines()[0]}", flush=True)
+    add_copy(cell)
+    return cell
+
+
 def attention_cell(library, step, stream, sizes, label, peers, element=None, flash=None):
     batch, heads, seq_q, seq_kv, head_dim, causal = sizes
     element = element or torch.float32
@@ -213,9 +282,10 @@ def attention_cell(library, step, stream, sizes, label, peers, element=None, fla
     value = torch.randn_like(key)
     out = torch.empty_like(query)
     lse = torch.empty(batch, heads, seq_q, device="cuda")
-    call = Attention(batch, heads, heads, seq_q, seq_kv, head_dim, causal, head_dim ** -0.5,
-                     {torch.float16: F16, torch.bfloat16: BF16}.get(element, F32),
-                     *(t.data_ptr() for t in (query, key, value, out, lse)), None, stream)
+    call = Attention(batch=batch, heads=heads, kv_heads=heads, seq_q=seq_q, seq_kv=seq_kv, head_dim=head_dim, causal=causal,
+                     scale=head_dim ** -0.5, type={torch.float16: F16, torch.bfloat16: BF16}.get(element, F32),
+                     Q=query.data_ptr(), K=key.data_ptr(), V=value.data_ptr(), O=out.data_ptr(), LSE=lse.data_ptr(),
+                     stream=stream)
     moved = sum(t.numel() * t.element_size() for t in (query, key, value, out, lse))
     flops = 4.0 * visible_pairs(seq_q, seq_kv, causal) * head_dim * batch * heads
     cell = Cell(label, flops, float(moved), [query, key, value], out)
@@ -223,18 +293,7 @@ def attention_cell(library, step, stream, sizes, label, peers, element=None, fla
     kernels = kernels_of(library, step)
     if element == torch.bfloat16:
         kernels = kernels[-1:]  # the other kernels are as fast in this type as in half precision
-    needs = [library.flashsteps_workspace(row, ctypes.byref(call)) for _, row in kernels]
-    fits = [need for need in needs if need < torch.cuda.mem_get_info()[0] // 2]
-    workspace = torch.empty(max(fits, default=0) + 256, device="cuda", dtype=torch.uint8)
-    cell.workspace = workspace
-    call.workspace = workspace.data_ptr() + -workspace.data_ptr() % 256
-    for (name, row), need in zip(kernels, needs):
-        def ours(row=row, need=need):
-            if need not in fits:
-                raise Refused(f"needs {need / 1e9:.1f} GB of workspace")
-            check(library, library.attention_run(row, ctypes.byref(call)))
-            return out
-        cell.entrants.append((name, "rung", ours))
+    add_rungs(cell, library, kernels, call, library.flashsteps_workspace, library.attention_run)
     for name, backend in peers:
         cell.entrants.append((name, "peer", attention_peer(backend, query, key, value, causal)))
     newest = [(name, forward) for (name, of), forward in (flash or {}).items() if of == element]
@@ -253,6 +312,8 @@ def float_cells(library, step, stream, _flash):
                              peers)
     if step == "05":
         yield attention_cell(library, step, stream, (1, 8, 1, 131072, 64, False), "B1 H8 1x131072 d64", peers)
+        for batch, seq in shapes:
+            yield backward_cell(library, step, stream, (batch, 32, seq, 64, False), f"B{batch} H32 N{seq} d64 backward", peers)
 
 
 def half_cells(library, step, stream, flash):
@@ -263,6 +324,9 @@ def half_cells(library, step, stream, flash):
         label = f"N{seq} d{head_dim} {'causal' if causal else 'full'}{suffix}"
         yield attention_cell(library, step, stream, (16384 // seq, 2048 // head_dim, seq, seq, head_dim, causal), label,
                              peers, element, flash)
+    for (element, suffix), head_dim, causal, seq in itertools.product(elements, (64, 128), (True, False), lengths):
+        label = f"N{seq} d{head_dim} {'causal' if causal else 'full'} backward{suffix}"
+        yield backward_cell(library, step, stream, (16384 // seq, 2048 // head_dim, seq, head_dim, causal), label, peers, element)
 
 
 class Race:
@@ -309,6 +373,7 @@ class Race:
                 run()  # this loads the kernel, and lets a library choose one
                 milliseconds, _, _ = self.lap(run, flush=False)
                 result = run() if role == "peer" else cell.output
+                result = torch.stack(result) if isinstance(result, tuple) else result
             except (Refused, RuntimeError) as error:
                 if role != "peer" and not isinstance(error, Refused):
                     raise  # a peer's: a backend of PyTorch does not support the shape
@@ -442,7 +507,7 @@ def main():
 
     flash, packages = flash_peers() if arguments.step == "06" else ({}, [])
 
-    with open(arguments.out, "w", encoding="utf-8") as file, torch.inference_mode():
+    with open(arguments.out, "w", encoding="utf-8") as file:
         writer = Writer(file)
         if arguments.kernels:
             writer.comment(f"of the rungs only: {' '.join(arguments.kernels)}")
