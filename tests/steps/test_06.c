@@ -232,6 +232,8 @@ TEST(exact, a_mask_that_hides_nothing)
 
 KERNELS_WHERE(of_halves_alone, !(row->types & 1 << TENSOR_BF16))
 KERNELS_WHERE(of_16_bytes, row->alignment == 16)
+KERNELS_WHERE(without_lengths, !row->variants && !row->lengths)
+KERNELS_WHERE(without_pages, !row->paged)
 
 static void check_bfloat16(struct size size, enum input_kind kind, uint64_t seed)
 {
@@ -309,6 +311,35 @@ TEST(contract, refused_head_dims)
                            words);
         }
     }
+}
+
+/* What a row does not say that its kernel takes, the kernel does not see. */
+TEST(contract, refused_tables)
+{
+    struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
+    const struct attention good = call_on(&trial);
+    const int *table = trial.device[Q_AT].data;
+    struct attention call = good;
+    call.lengths = table;
+    expect_refused(without_lengths(), &call, "lengths are given; this kernel takes none");
+    call = good, call.pages = table, call.page_size = 16, call.pool_pages = 5;
+    expect_refused(without_pages(), &call, "pages are given; this kernel takes none");
+    for (int page_size = 0; page_size <= 512; page_size += 8) {
+        const bool right =
+            page_size >= 16 && page_size <= 256 && (page_size & (page_size - 1)) == 0;
+        char words[80];
+        snprintf(words, sizeof words, "page_size is %d; it must be a power of two", page_size);
+        call.page_size = page_size;
+        if (!right)
+            expect_refused(causal_half_kernels(), &call, words);
+    }
+    call.page_size = 16, call.pool_pages = -1;
+    expect_refused(causal_half_kernels(), &call, "pool_pages is -1");
+    call.pool_pages = 1 << 28;
+    expect_refused(causal_half_kernels(), &call, "pool_pages * kv_heads * page_size is 4294967296");
+    call.pool_pages = 5, call.pages = NULL;
+    expect_refused(causal_half_kernels(), &call, "pages is null");
+    trial_destroy(&trial);
 }
 
 /* Most rungs refuse scales that are not positive, because they take the maximum of the unscaled

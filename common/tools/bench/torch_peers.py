@@ -48,11 +48,20 @@ NOT_SUPPORTED, INVALID_VALUE = 801, 1
 F32, F16, BF16 = 0, 1, 2  # enum tensor_type
 
 
+def members(header, struct):
+    """Reads a C struct's members from a header: (name, ctypes type) in their order."""
+    kinds = {"int": ctypes.c_int, "bool": ctypes.c_bool, "float": ctypes.c_float, "enum tensor_type": ctypes.c_int,
+             "cudaStream_t": ctypes.c_void_p}
+    text = re.sub(r"/\*.*?\*/", " ", (pathlib.Path(__file__).parents[3] / header).read_text(encoding="utf-8"), flags=re.DOTALL)
+    for declaration in re.search(rf"\bstruct {struct} {{(.*?)}};", text, re.DOTALL)[1].split(";")[:-1]:
+        kind, names = re.match(r"\s*(?:const )?(enum \w+|\w+)\s+(.*)", declaration, re.DOTALL).groups()
+        for name in names.split(","):
+            yield name.strip(" *\n"), ctypes.c_void_p if "*" in name else kinds[kind]
+
+
 class Attention(ctypes.Structure):
-    """Mirrors struct attention of common/problems/attention.h."""
-    _fields_ = [(name, ctypes.c_int) for name in ("batch", "heads", "kv_heads", "seq_q", "seq_kv", "head_dim")] + [
-        ("causal", ctypes.c_bool), ("scale", ctypes.c_float), ("type", ctypes.c_int)] + [
-        (name, ctypes.c_void_p) for name in ("Q", "K", "V", "O", "LSE", "workspace", "stream")]
+    """This is struct attention. What a caller does not name is 0."""
+    _fields_ = list(members("common/problems/attention.h", "attention"))
 
 
 class Refused(Exception):
@@ -213,9 +222,10 @@ def attention_cell(library, step, stream, sizes, label, peers, element=None, fla
     value = torch.randn_like(key)
     out = torch.empty_like(query)
     lse = torch.empty(batch, heads, seq_q, device="cuda")
-    call = Attention(batch, heads, heads, seq_q, seq_kv, head_dim, causal, head_dim ** -0.5,
-                     {torch.float16: F16, torch.bfloat16: BF16}.get(element, F32),
-                     *(t.data_ptr() for t in (query, key, value, out, lse)), None, stream)
+    call = Attention(batch=batch, heads=heads, kv_heads=heads, seq_q=seq_q, seq_kv=seq_kv, head_dim=head_dim, causal=causal,
+                     scale=head_dim ** -0.5, type={torch.float16: F16, torch.bfloat16: BF16}.get(element, F32),
+                     Q=query.data_ptr(), K=key.data_ptr(), V=value.data_ptr(), O=out.data_ptr(), LSE=lse.data_ptr(),
+                     stream=stream)
     moved = sum(t.numel() * t.element_size() for t in (query, key, value, out, lse))
     flops = 4.0 * visible_pairs(seq_q, seq_kv, causal) * head_dim * batch * heads
     cell = Cell(label, flops, float(moved), [query, key, value], out)
