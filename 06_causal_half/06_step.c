@@ -221,30 +221,30 @@ static struct cost drawn_pairs_cost(const struct attention_kernel *row,
 
 /* A decode kernel's plan on the current device; no runs where attention_run() refuses the call, or
  * O is empty. */
-static struct decode_plan decode_plan_here(const struct attention *call, int tile_rows,
-                                           int resident)
+static struct decode_plan decode_plan_here(const struct attention *call, bool packed, int resident)
 {
     struct device_limits device;
     const size_t rows = attention_query_rows(call);
-    const bool planned = rows > 0 && rows <= INT_MAX && call->kv_heads >= 1 &&
-                         call->kv_heads <= call->heads && call->seq_kv >= 0;
+    if (rows == 0 || rows > INT_MAX || call->kv_heads < 1 || call->kv_heads > call->heads ||
+        call->seq_kv < 0)
+        return (struct decode_plan){0};
     current_device(&device);
-    return planned ? decode_plan_of(call, tile_rows, resident, &device) : (struct decode_plan){0};
+    return decode_plan_of(call, packed ? decode_tile_rows(call) : 1, resident, &device);
 }
 
 static struct decode_plan decode_split_plan(const struct attention *call)
 {
-    return decode_plan_here(call, 1, DECODE_SPLIT_RESIDENT);
+    return decode_plan_here(call, false, DECODE_SPLIT_RESIDENT);
 }
 
 static struct decode_plan decode_packed_plan(const struct attention *call)
 {
-    return decode_plan_here(call, decode_tile_rows(call), DECODE_PACKED_RESIDENT);
+    return decode_plan_here(call, true, DECODE_PACKED_RESIDENT);
 }
 
 static struct decode_plan decode_async_plan(const struct attention *call)
 {
-    return decode_plan_here(call, decode_tile_rows(call), DECODE_ASYNC_RESIDENT);
+    return decode_plan_here(call, true, DECODE_ASYNC_RESIDENT);
 }
 
 /* Defines what a decode kernel's row says of its workspace. */
@@ -498,6 +498,6 @@ static const struct attention_kernel decode[] = {
 const struct step step_06 = {"06_causal_half",
                              {{"core", &attention_problem, core},
                               {"variants", &attention_problem, variants},
+                              {"decode", &attention_problem, decode},
                               {"hopper", &attention_problem, hopper},
-                              {"limit", &attention_problem, limit},
-                              {"decode", &attention_problem, decode}}};
+                              {"limit", &attention_problem, limit}}};
