@@ -258,6 +258,20 @@ DECODE_WORKSPACE(decode_split)
 DECODE_WORKSPACE(decode_packed)
 DECODE_WORKSPACE(decode_async)
 
+/* The keys that the blocks of a kv head load, over all its tiles of rows. Every seq_q-th tile sees
+ * as many. */
+static long long decode_loaded_keys(const struct attention *call, struct decode_plan plan)
+{
+    const long long full = plan.head_rows / plan.tile_rows, period = call->causal ? call->seq_q : 1;
+    const int left = plan.head_rows % plan.tile_rows;
+    long long keys = 0;
+    for (long long tile = 0; tile < period && tile < full; tile++)
+        keys += (full - tile + period - 1) / period *
+                decode_seen_by_any(*call, (int)tile * plan.tile_rows, plan.tile_rows, call->seq_kv);
+    return left > 0 ? keys + decode_seen_by_any(*call, plan.head_rows - left, left, call->seq_kv)
+                    : keys;
+}
+
 /* K and V, 8 elements a load, of the keys that a tile of rows sees; Q, which `loads_Q` times as
  * many threads load `load_Q` elements at a time; O in fours. Where there are several runs, floats
  * on the way: a lane of the merge loads four features of a run, and its m and l. */
@@ -266,13 +280,7 @@ static struct cost decode_cost(const struct attention *call, struct decode_plan 
 {
     const long long kv_heads = (long long)call->batch * call->kv_heads, d = call->head_dim;
     const long long rows = kv_heads * plan.head_rows, runs = plan.runs;
-    long long keys = 0;
-    for (int row0 = 0; row0 < plan.head_rows; row0 += plan.tile_rows) {
-        const int left = plan.head_rows - row0;
-        keys += kv_heads * decode_seen_by_any(*call, row0,
-                                              left < plan.tile_rows ? left : plan.tile_rows,
-                                              call->seq_kv);
-    }
+    const long long keys = kv_heads * decode_loaded_keys(call, plan);
     const long long elements_Q = rows * runs * loads_Q * d;
     const long long merged = runs > 1 ? rows * runs : 0; /* a run's rows */
     return (struct cost){
@@ -477,19 +485,20 @@ static const struct attention_kernel decode[] = {
     ATTENTION_ROW(decode_split, "21_decode_split.cu",
                   "keys split over blocks; a row at a time, partial (m, l, O) merged",
                   .about.claims = "--heads 1 --seq-q 1 --seq-kv 1024: blocks >= 4, global_loads <= "
-                                  "20000, shared_loads <= 2000",
+                                  "24000, shared_loads <= 5000",
                   .about.after = "half", DECODE_LIMITS, .workspace = decode_split_workspace,
                   .cost = decode_split_cost),
     ATTENTION_ROW(decode_packed, "22_decode_packed.cu",
                   "grouped heads and queries are rows of one product: K and V read once a kv head",
                   .about.claims = "--heads 8 --kv-heads 1 --seq-q 2 --seq-kv 512: "
-                                  "matrix_multiplies >= 2000000, global_loads <= 20000",
+                                  "matrix_multiplies >= 1000000, global_loads <= 36000, "
+                                  "global_load_sectors <= 8500",
                   .about.after = "decode_split", DECODE_LIMITS,
                   .workspace = decode_packed_workspace, .cost = decode_packed_cost),
     ATTENTION_ROW(decode_async, "23_decode_async.cu",
                   "a ring of stages: enough bytes on their way to fill the memory's latency",
                   .about.claims = "--heads 8 --kv-heads 1 --seq-q 2 --seq-kv 4096: copies_ahead >= "
-                                  "1, matrix_multiplies >= 16000000",
+                                  "40000, matrix_multiplies >= 8000000",
                   .about.after = "decode_packed", DECODE_LIMITS,
                   .workspace = decode_async_workspace, .cost = decode_async_cost),
     {.about.name = NULL},

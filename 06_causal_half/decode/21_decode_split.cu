@@ -76,7 +76,8 @@ template <int LANES>
 static __device__ __forceinline__ struct running merge_block(struct of_lane &state)
 {
     __shared__ float m_of_warp[WARPS], l_of_warp[WARPS];
-    __shared__ float4 o_of_warp[WARPS][2][LANES];
+    const int PAD = 4; /* so that neighbouring fours of features lie in different banks */
+    __shared__ float4 o_of_warp[WARPS][2][LANES + PAD];
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
 #pragma unroll
     for (int distance = LANES; distance < WARP; distance *= 2) {
