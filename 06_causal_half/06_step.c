@@ -2,7 +2,11 @@
 #include "06_step.h"
 #include "harness/ladder.h"
 #include "06_causal_half/backward/backward_plan.h"
+#include "06_causal_half/decode/decode_plan.h"
 #include "06_causal_half/hopper/hopper_plan.h"
+#include "device/device.h"
+
+#include <limits.h>
 
 enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };
 
@@ -216,6 +220,98 @@ static struct cost drawn_pairs_cost(const struct attention_kernel *row,
     return (causal_pairs_pay(call) ? cost_of_pairs : multicast_cost)(row, call);
 }
 
+/* A decode kernel's plan on the current device; no runs where attention_run() refuses the call, or
+ * O is empty. */
+static struct decode_plan decode_plan_here(const struct attention *call, bool packed, int resident)
+{
+    struct device_limits device;
+    const size_t rows = attention_query_rows(call);
+    if (rows == 0 || rows > INT_MAX || call->kv_heads < 1 || call->kv_heads > call->heads ||
+        call->seq_kv < 0)
+        return (struct decode_plan){0};
+    current_device(&device);
+    return decode_plan_of(call, packed ? decode_tile_rows(call) : 1, resident, &device);
+}
+
+static struct decode_plan decode_split_plan(const struct attention *call)
+{
+    return decode_plan_here(call, false, DECODE_SPLIT_RESIDENT);
+}
+
+static struct decode_plan decode_packed_plan(const struct attention *call)
+{
+    return decode_plan_here(call, true, DECODE_PACKED_RESIDENT);
+}
+
+static struct decode_plan decode_async_plan(const struct attention *call)
+{
+    return decode_plan_here(call, true, DECODE_ASYNC_RESIDENT);
+}
+
+/* Defines what a decode kernel's row says of its workspace. */
+#define DECODE_WORKSPACE(name)                                                                     \
+    static size_t name##_workspace(const struct attention *call)                                   \
+    {                                                                                              \
+        const struct decode_plan plan = name##_plan(call);                                         \
+        return decode_workspace_of(call, &plan);                                                   \
+    }
+DECODE_WORKSPACE(decode_split)
+DECODE_WORKSPACE(decode_packed)
+DECODE_WORKSPACE(decode_async)
+
+/* The keys that the blocks of a kv head load, over all its tiles of rows. Every seq_q-th tile sees
+ * as many. */
+static long long decode_loaded_keys(const struct attention *call, struct decode_plan plan)
+{
+    const long long full = plan.head_rows / plan.tile_rows, period = call->causal ? call->seq_q : 1;
+    const int left = plan.head_rows % plan.tile_rows;
+    long long keys = 0;
+    for (long long tile = 0; tile < period && tile < full; tile++)
+        keys += (full - tile + period - 1) / period *
+                decode_seen_by_any(*call, (int)tile * plan.tile_rows, plan.tile_rows, call->seq_kv);
+    return left > 0 ? keys + decode_seen_by_any(*call, plan.head_rows - left, left, call->seq_kv)
+                    : keys;
+}
+
+/* K and V, 8 elements a load, of the keys that a tile of rows sees; Q, which `loads_Q` times as
+ * many threads load `load_Q` elements at a time; O in fours. Where there are several runs, floats
+ * on the way: a lane of the merge loads four features of a run, and its m and l. */
+static struct cost decode_cost(const struct attention *call, struct decode_plan plan,
+                               long long loads_Q, int load_Q)
+{
+    const long long kv_heads = (long long)call->batch * call->kv_heads, d = call->head_dim;
+    const long long rows = kv_heads * plan.head_rows, runs = plan.runs;
+    const long long keys = kv_heads * decode_loaded_keys(call, plan);
+    const long long elements_Q = rows * runs * loads_Q * d;
+    const long long merged = runs > 1 ? rows * runs : 0; /* a run's rows */
+    return (struct cost){
+        2 * keys * d / 8 + elements_Q / load_Q + merged * (d / 2), (merged + rows) * (d / 4 + 1),
+        sizeof(uint16_t) * (2 * keys * d + elements_Q) + merged * 6 * d,
+        rows * (sizeof(uint16_t) * d + sizeof(float)) + merged * (d + 2) * sizeof(float)};
+}
+
+static struct cost decode_split_cost(const struct attention_kernel *row,
+                                     const struct attention *call)
+{
+    (void)row;
+    const int lanes = call->head_dim > 64 ? 16 : 8;
+    return decode_cost(call, decode_split_plan(call), DECODE_SPLIT_THREADS / lanes, 8);
+}
+
+static struct cost decode_packed_cost(const struct attention_kernel *row,
+                                      const struct attention *call)
+{
+    (void)row;
+    return decode_cost(call, decode_packed_plan(call), 64 / decode_tile_rows(call), 2);
+}
+
+static struct cost decode_async_cost(const struct attention_kernel *row,
+                                     const struct attention *call)
+{
+    (void)row;
+    return decode_cost(call, decode_async_plan(call), 64 / decode_tile_rows(call), 2);
+}
+
 static const struct attention_kernel core[] = {
     ATTENTION_ROW(
         half, "01_half.cu",
@@ -364,6 +460,50 @@ static const struct attention_kernel variants[] = {
     {.about.name = NULL},
 };
 
+/* One key, none, tiles and one more or fewer; one query to 16 and more, in groups of 1, 3, 4 and 8;
+ * pages smaller than a tile, as large and larger, and lengths. */
+#define DECODE_EDGES                                                                               \
+    "--heads 8 --kv-heads 1 --seq-q 1,1,2,1,1,2,1 --seq-kv 1,63,64,65,127,128,513 "                \
+    "--head-dim 128,64,40,128,8,72,128 --causal 0,1,1,0,0,1,1 --inputs ascending;"                 \
+    "--heads 3,4,8,1,4,2,8 --kv-heads 1,2,1,1,1,2,2 --seq-q 16,5,8,16,4,17,3 "                     \
+    "--seq-kv 300,130,200,129,640,90,700 --head-dim 64,128,128,120,128,64,64 --causal;"            \
+    "--batch 3,2,4,3,2 --heads 4,8,3,6,2 --kv-heads 2,1,1,2,2 --seq-q 1,2,3,1,16 "                 \
+    "--seq-kv 200,513,130,300,600 --head-dim 128,64,128,72,128 --page 16,32,64,128,256 "           \
+    "--lengths 0,1,1,1,1 --causal 0,0,1,1,1 --type f16,bf16,f16,bf16,f16;"                         \
+    "--batch 5 --heads 2 --kv-heads 1 --seq-q 1,4 --seq-kv 2,700 --head-dim 64 --lengths "         \
+    "--causal 0,1 --inputs large,special;"                                                         \
+    "--heads 2 --kv-heads 1 --seq-q 1 --seq-kv 3000 --head-dim 64,128 --inputs "                   \
+    "ascending,descending --launches 3"
+
+/* Shown: a group of heads, and several runs. */
+#define DECODE_SHOWN "--heads 4 --kv-heads 1 --seq-q 1 --seq-kv 512"
+
+#define DECODE_LIMITS                                                                              \
+    .about.architecture = "sm_80", .about.edges = DECODE_EDGES, BOTH_TYPES, .lengths = true,       \
+    .paged = true, .about.shown_sizes = DECODE_SHOWN
+
+static const struct attention_kernel decode[] = {
+    ATTENTION_ROW(decode_split, "21_decode_split.cu",
+                  "keys split over blocks; a row at a time, partial (m, l, O) merged",
+                  .about.claims = "--heads 1 --seq-q 1 --seq-kv 1024: blocks >= 4, global_loads <= "
+                                  "24000, shared_loads <= 5000",
+                  .about.after = "half", DECODE_LIMITS, .workspace = decode_split_workspace,
+                  .cost = decode_split_cost),
+    ATTENTION_ROW(decode_packed, "22_decode_packed.cu",
+                  "grouped heads and queries are rows of one product: K and V read once a kv head",
+                  .about.claims = "--heads 8 --kv-heads 1 --seq-q 2 --seq-kv 4096: "
+                                  "matrix_multiplies >= 8000000, global_load_sectors <= 46000",
+                  .about.after = "decode_split", DECODE_LIMITS,
+                  .workspace = decode_packed_workspace, .cost = decode_packed_cost),
+    ATTENTION_ROW(decode_async, "23_decode_async.cu",
+                  "a ring of stages: enough bytes on their way to fill the memory's latency",
+                  .about.claims = "--heads 8 --kv-heads 1 --seq-q 2 --seq-kv 4096: copies_ahead >= "
+                                  "40000, matrix_multiplies >= 8000000",
+                  .about.after = "decode_packed", DECODE_LIMITS,
+                  .workspace = decode_async_workspace, .cost = decode_async_cost),
+    {.about.name = NULL},
+};
+
 /* dQ in floats, and D. */
 static size_t backward_mma_workspace(const struct attention_backward *call)
 {
@@ -393,7 +533,7 @@ static struct cost backward_mma_cost(const struct attention_backward *call)
 
 static const struct attention_backward_kernel backward[] = {
     ATTENTION_BACKWARD_ROW(
-        backward_mma, "21_backward_mma.cu",
+        backward_mma, "24_backward_mma.cu",
         "the five products on tensor cores, scores transposed; dQ by atomics in float",
         .about.claims = "--heads 1 --seq 128 --head-dim 64: matrix_multiplies >= 5000000, "
                         "matrix_multiplies <= 5300000, workspace_bytes <= 33280",
@@ -406,6 +546,7 @@ static const struct attention_backward_kernel backward[] = {
 const struct step step_06 = {"06_causal_half",
                              {{"core", &attention_problem, core},
                               {"variants", &attention_problem, variants},
+                              {"decode", &attention_problem, decode},
                               {"hopper", &attention_problem, hopper},
                               {"limit", &attention_problem, limit},
                               {"backward", &attention_backward_problem, backward}}};

@@ -15,7 +15,8 @@ attention_fn attention_half, attention_wmma, attention_mma, attention_mma_async,
     attention_producer_warp, attention_overlap, attention_ping_pong, attention_tma_store,
     attention_persistent_blocks, attention_across_tiles, attention_multicast,
     attention_lazy_rescale, attention_drawn_pairs, attention_folded, attention_skipping,
-    attention_half_variants;
+    attention_half_variants, attention_decode_split, attention_decode_packed,
+    attention_decode_async;
 
 attention_backward_fn attention_backward_mma;
 

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum { MAX_SIZES = 13, MAX_TENSORS = 12 };
+enum { MAX_SIZES = 14, MAX_TENSORS = 12 };
 
 /* A size_option is one size of the problem, and the option that sets it. */
 struct size_option {

@@ -5,6 +5,7 @@
 #include "harness/refusal.h"
 
 #include <float.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -18,9 +19,24 @@ size_t attention_query_rows(const struct attention *call)
     return attention_rows(call->batch, call->heads, call->seq_q);
 }
 
-static size_t key_rows(const struct attention *call)
+/* Returns the keys of all sequences, as long as they can be, whether or not they lie in pages. */
+static size_t sequence_rows(const struct attention *call)
 {
     return attention_rows(call->batch, call->kv_heads, call->seq_kv);
+}
+
+/* Returns the rows of K and of V. */
+static size_t key_rows(const struct attention *call)
+{
+    return call->page_size ? (size_t)call->pool_pages * call->kv_heads * call->page_size
+                           : sequence_rows(call);
+}
+
+/* Returns how many pages the table has for a sequence. */
+static size_t pages_of_sequence(const struct attention *call)
+{
+    const size_t page_size = (size_t)call->page_size;
+    return page_size ? ((size_t)call->seq_kv + page_size - 1) / page_size : 0;
 }
 
 /* Kernels use an int to number the rows of Q, and of K, over all batches and heads. Persistent
@@ -32,6 +48,20 @@ static cudaError_t require_rows(const char *names, int batch, int heads, int seq
         return refuse(cudaErrorInvalidValue, "%s is %.0f; it must be at most %d", names, rows,
                       MAX_EXTENT);
     return cudaSuccess;
+}
+
+static cudaError_t check_pages(const struct attention *call)
+{
+    const int page_size = call->page_size;
+    if (page_size == 0 && call->pages == NULL)
+        return cudaSuccess;
+    if (page_size < 16 || page_size > 256 || (page_size & (page_size - 1)) != 0)
+        return refuse(cudaErrorInvalidValue,
+                      "page_size is %d; it must be a power of two from 16 to 256", page_size);
+    const cudaError_t status = require_size("pool_pages", call->pool_pages);
+    return status != cudaSuccess ? status
+                                 : require_rows("pool_pages * kv_heads * page_size",
+                                                call->pool_pages, call->kv_heads, page_size);
 }
 
 cudaError_t attention_check_shape(const struct attention *call)
@@ -50,7 +80,8 @@ cudaError_t attention_check_shape(const struct attention *call)
     if ((status = require_rows("batch * heads * seq_q", call->batch, call->heads, call->seq_q)) !=
         cudaSuccess)
         return status;
-    return require_rows("batch * kv_heads * seq_kv", call->batch, call->kv_heads, call->seq_kv);
+    status = require_rows("batch * kv_heads * seq_kv", call->batch, call->kv_heads, call->seq_kv);
+    return status != cudaSuccess ? status : check_pages(call);
 }
 
 static const float LOG2_E = 1.4426950408889634f;
@@ -58,6 +89,11 @@ static const float LOG2_E = 1.4426950408889634f;
 static unsigned types_of(const struct attention_kernel *row)
 {
     return row->types ? row->types : 1u << TENSOR_F32;
+}
+
+static bool takes_lengths(const struct attention_kernel *row)
+{
+    return row->variants || row->lengths;
 }
 
 static int multiple_of(const struct attention_kernel *row)
@@ -80,11 +116,12 @@ cudaError_t attention_check_limits(const struct attention_kernel *row, const str
                       row->head_dim_multiple, row->max_head_dim);
     if (call->causal && !row->causal)
         return refuse(cudaErrorInvalidValue, "causal is asked for; this kernel has no causal mask");
-    const bool varied =
-        call->window != 0 || call->soft_cap != 0.0f || call->alibi || call->lengths != NULL;
-    if (varied && !row->variants)
-        return refuse(cudaErrorInvalidValue,
-                      "this kernel takes no window, soft cap, ALiBi or lengths");
+    if ((call->window != 0 || call->soft_cap != 0.0f || call->alibi) && !row->variants)
+        return refuse(cudaErrorInvalidValue, "this kernel takes no window, soft cap or ALiBi");
+    if (call->lengths != NULL && !takes_lengths(row))
+        return refuse(cudaErrorInvalidValue, "lengths are given; this kernel takes none");
+    if (call->pages != NULL && !row->paged)
+        return refuse(cudaErrorInvalidValue, "pages are given; this kernel takes none");
     if (call->window < 0 || (call->window > 0 && !call->causal))
         return refuse(cudaErrorInvalidValue,
                       "window is %d; it must be at least 0, and 0 without a causal mask",
@@ -119,12 +156,14 @@ static cudaError_t check_arrays(const struct attention_kernel *row, const struct
         {"V", call->V, bytes_K, alignment},
         {"lengths", call->lengths, call->lengths ? (size_t)call->batch * sizeof(int) : 0,
          sizeof(int)},
+        {"pages", call->pages, (size_t)call->batch * pages_of_sequence(call) * sizeof(int),
+         sizeof(int)},
         {"O", call->O, rows * row_bytes, alignment},
         {"LSE", call->LSE, call->LSE ? rows * sizeof *call->LSE : 0, sizeof *call->LSE},
         {"workspace", call->workspace, row->workspace ? row->workspace(call) : 0,
          workspace_alignment},
     };
-    enum { FIRST_WRITTEN = 4, ARRAYS = sizeof array / sizeof array[0] };
+    enum { FIRST_WRITTEN = 5, ARRAYS = sizeof array / sizeof array[0] };
 
     cudaError_t status = cudaSuccess;
     for (int a = 0; a < ARRAYS && status == cudaSuccess; a++)
@@ -179,6 +218,8 @@ const struct size_option attention_sizes[] = {
                          .flag = true},
     [ATTENTION_LENGTHS] = {"lengths", "sequences have fewer keys than seq-kv, drawn from the seed",
                            .flag = true},
+    [ATTENTION_PAGE] = {"page", "keys of a page, of pages all over a pool; 0: K, V are contiguous",
+                        .maximum = 256},
     {.name = NULL},
 };
 
@@ -187,17 +228,21 @@ static void narrow(const void *table, struct size_option *sizes)
 {
     int max_head_dim = 1;
     unsigned types = 0;
-    bool causal = false, variants = false;
+    bool causal = false, variants = false, lengths = false, paged = false;
     for (const struct attention_kernel *row = table; row->about.name; row++) {
         max_head_dim = row->max_head_dim > max_head_dim ? row->max_head_dim : max_head_dim;
         types |= types_of(row);
         causal = causal || row->causal;
         variants = variants || row->variants;
+        lengths = lengths || takes_lengths(row);
+        paged = paged || row->paged;
     }
     sizes[ATTENTION_HEAD_DIM].maximum = max_head_dim;
     sizes[ATTENTION_CAUSAL].hidden = !causal;
-    for (int size = ATTENTION_WINDOW; size <= ATTENTION_LENGTHS; size++)
+    for (int size = ATTENTION_WINDOW; size <= ATTENTION_ALIBI; size++)
         sizes[size].hidden = !variants;
+    sizes[ATTENTION_LENGTHS].hidden = !lengths;
+    sizes[ATTENTION_PAGE].hidden = !paged;
 
     struct size_option *type = &sizes[ATTENTION_TYPE];
     while (types && !(types >> type->device & 1))
@@ -215,9 +260,22 @@ static void print_limits(const struct kernel *kernel)
         if (types_of(row) >> type & 1)
             printf("%s\"%s\"", printed++ ? ", " : "", tensor_type_names[type]);
     printf("], \"max_head_dim\": %d, \"head_dim_multiple\": %d, \"causal\": %s, "
-           "\"variants\": %s, \"positive_scale\": %s",
+           "\"variants\": %s, \"lengths\": %s, \"paged\": %s, \"positive_scale\": %s",
            row->max_head_dim, multiple_of(row), row->causal ? "true" : "false",
-           row->variants ? "true" : "false", row->positive_scale ? "true" : "false");
+           row->variants ? "true" : "false", takes_lengths(row) ? "true" : "false",
+           row->paged ? "true" : "false", row->positive_scale ? "true" : "false");
+}
+
+/* Returns how many pages the pool has: one for each entry of the table, and some for nobody. */
+static int pool_of(const long long sizes[MAX_SIZES])
+{
+    enum { SPARE = 3 };
+    const long long page = sizes[ATTENTION_PAGE];
+    if (page == 0)
+        return 0;
+    const double entries =
+        (double)sizes[ATTENTION_BATCH] * (double)((sizes[ATTENTION_SEQ_KV] + page - 1) / page);
+    return (int)fmin(entries + SPARE, INT_MAX);
 }
 
 struct attention attention_of(const long long sizes[MAX_SIZES])
@@ -233,9 +291,28 @@ struct attention attention_of(const long long sizes[MAX_SIZES])
         .alibi = sizes[ATTENTION_ALIBI] != 0,
         .window = (int)sizes[ATTENTION_WINDOW],
         .soft_cap = (float)sizes[ATTENTION_SOFT_CAP],
+        .page_size = (int)sizes[ATTENTION_PAGE],
+        .pool_pages = pool_of(sizes),
         .scale = 1.0f / sqrtf((float)sizes[ATTENTION_HEAD_DIM]),
         .type = (enum tensor_type)sizes[ATTENTION_TYPE],
     };
+}
+
+/* Returns how many keys a sequence has. kv_head counts the heads of all sequences. */
+static size_t keys_of(const struct attention *call, size_t kv_head)
+{
+    return (size_t)(call->lengths ? call->lengths[kv_head / (size_t)call->kv_heads] : call->seq_kv);
+}
+
+/* Returns the row of K, and of V, where key j of a head lies. */
+static size_t key_row(const struct attention *call, size_t kv_head, size_t j)
+{
+    const size_t kv_heads = (size_t)call->kv_heads, page_size = (size_t)call->page_size;
+    if (call->pages == NULL)
+        return kv_head * (size_t)call->seq_kv + j;
+    const int *of_sequence = call->pages + kv_head / kv_heads * pages_of_sequence(call);
+    const size_t head_of_page = (size_t)of_sequence[j / page_size] * kv_heads + kv_head % kv_heads;
+    return head_of_page * page_size + j % page_size;
 }
 
 /* Each of the last `corner` queries sees one key fewer than the query after it; earlier queries see
@@ -257,8 +334,23 @@ static double visible_pairs(const struct attention *call)
     return causal_pairs(queries, keys) - before_window;
 }
 
-/* Lengths, where there are any, follow Q, K and V, and the outputs follow them. */
+/* Q, K and V are followed by lengths, where there are any, pages, where there are any, and the
+ * outputs. */
 enum { LENGTHS = 3 };
+
+static int place_of_pages(const long long sizes[MAX_SIZES])
+{
+    return LENGTHS + (sizes[ATTENTION_LENGTHS] != 0);
+}
+
+/* Returns the call with lengths and pages from these arrays, of the host or of the device. */
+static struct attention call_with_tables(const long long sizes[MAX_SIZES], const void *const *array)
+{
+    struct attention call = attention_of(sizes);
+    call.lengths = sizes[ATTENTION_LENGTHS] ? array[LENGTHS] : NULL;
+    call.pages = sizes[ATTENTION_PAGE] ? array[place_of_pages(sizes)] : NULL;
+    return call;
+}
 
 static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count)
 {
@@ -279,16 +371,22 @@ static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TE
     const size_t kv_rows = key_rows(&call);
     const size_t batch = (size_t)call.batch, heads = (size_t)call.heads;
     const size_t kv_heads = (size_t)call.kv_heads;
-    const size_t seq_q = (size_t)call.seq_q, seq_kv = (size_t)call.seq_kv;
+    const size_t seq_q = (size_t)call.seq_q, columns = pages_of_sequence(&call);
+    /* The second and third extents of K and V hold a sequence's heads, or a page's. */
+    const size_t blocks = call.page_size ? (size_t)call.pool_pages : batch;
+    const size_t keys = (size_t)(call.page_size ? call.page_size : call.seq_kv);
     list[0] =
         (struct tensor){"Q", TENSOR_INPUT, type, rows, head_dim, {batch, heads, seq_q, head_dim}};
     list[1] = (struct tensor){"K",     TENSOR_INPUT, type,
-                              kv_rows, head_dim,     {batch, kv_heads, seq_kv, head_dim}};
+                              kv_rows, head_dim,     {blocks, kv_heads, keys, head_dim}};
     list[2] = (struct tensor){"V",     TENSOR_INPUT, type,
-                              kv_rows, head_dim,     {batch, kv_heads, seq_kv, head_dim}};
+                              kv_rows, head_dim,     {blocks, kv_heads, keys, head_dim}};
     *count = LENGTHS;
     if (sizes[ATTENTION_LENGTHS])
         list[(*count)++] = (struct tensor){"lengths", TENSOR_INPUT, TENSOR_I32, batch, 1, {batch}};
+    if (sizes[ATTENTION_PAGE])
+        list[(*count)++] =
+            (struct tensor){"pages", TENSOR_INPUT, TENSOR_I32, batch, columns, {batch, columns}};
     list[(*count)++] =
         (struct tensor){"O", TENSOR_OUTPUT, type, rows, head_dim, {batch, heads, seq_q, head_dim}};
     list[(*count)++] =
@@ -322,7 +420,16 @@ static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_S
  * probability multiplied with the wrong row of V shows.
  */
 
-enum { STREAM_Q, STREAM_K, STREAM_V, STREAM_Q_REACH, STREAM_K_REACH, STREAM_SIGN, STREAM_LENGTH };
+enum {
+    STREAM_Q,
+    STREAM_K,
+    STREAM_V,
+    STREAM_Q_REACH,
+    STREAM_K_REACH,
+    STREAM_SIGN,
+    STREAM_LENGTH,
+    STREAM_PAGE
+};
 
 /* A query of LARGE has scores of one sign and 104 to 200 in magnitude with LARGE keys: e^-104 is 0
  * in float. */
@@ -394,8 +501,8 @@ static void put_special(const struct attention *call, void *const *host)
         tensor_store(host[0], call->type, row * cols,
                      overflows ? 0x1p100
                                : 0.5 + fabs(tensor_element(host[0], call->type, row * cols)));
-    for (size_t row = 0; row < key_rows(call); row++) {
-        const size_t head = row / keys % 3, key = row % keys;
+    for (size_t i = 0; i < sequence_rows(call); i++) {
+        const size_t head = i / keys % 3, key = i % keys, row = key_row(call, i / keys, key);
         const bool stays = head == 0 ? key + 3 >= keys : head == 1 && key < 2;
         const double finite = overflows ? 0.0 : tensor_element(host[1], call->type, row * cols);
         tensor_store(host[1], call->type, row * cols,
@@ -405,44 +512,74 @@ static void put_special(const struct attention *call, void *const *host)
     }
 }
 
-/* The first sequence is as long as can be. What lies past the end of every other one is infinite.
- */
-static void put_lengths(const struct attention *call, uint64_t seed, void *const *host)
+/* The first sequence is as long as can be. */
+static void put_lengths(const struct attention *call, uint64_t seed, int *lengths)
+{
+    for (int batch = 0; batch < call->batch; batch++) {
+        const uint64_t drawn =
+            input_bits(seed, STREAM_LENGTH, (uint64_t)batch) % ((uint64_t)call->seq_kv + 1);
+        lengths[batch] = batch == 0 ? call->seq_kv : (int)drawn;
+    }
+}
+
+/* Each sequence's pages lie all over the pool, but for the spare ones at its end: there a kernel
+ * that takes the pool for contiguous keys does not look, so its mistake has values. */
+static void put_pages(const struct attention *call, uint64_t seed, int *pages)
+{
+    const size_t entries = (size_t)call->batch * pages_of_sequence(call);
+    for (size_t i = 0; i < entries; i++) {
+        const size_t other = input_bits(seed, STREAM_PAGE, i) % (i + 1);
+        pages[i] = pages[other];
+        pages[other] = (int)i;
+    }
+}
+
+/* What lies past a sequence's end is infinite, and no page follows its last one. */
+static void put_ends(const struct attention *call, void *const *host, int *pages)
 {
     const size_t cols = (size_t)call->head_dim, keys = (size_t)call->seq_kv;
-    for (int batch = 0; batch < call->batch; batch++) {
-        const uint64_t drawn = input_bits(seed, STREAM_LENGTH, (uint64_t)batch) % (keys + 1);
-        ((int *)host[LENGTHS])[batch] = batch == 0 ? call->seq_kv : (int)drawn;
-    }
-    for (size_t row = 0; row < key_rows(call); row++) {
-        const size_t batch = row / keys / (size_t)call->kv_heads;
-        for (size_t col = 0; col < cols && row % keys >= (size_t)((int *)host[LENGTHS])[batch];
-             col++)
+    const size_t columns = pages_of_sequence(call);
+    for (size_t i = 0; i < sequence_rows(call); i++)
+        for (size_t col = 0; col < cols && i % keys >= keys_of(call, i / keys); col++)
             for (int tensor = 1; tensor < LENGTHS; tensor++)
-                tensor_store(host[tensor], call->type, row * cols + col, INFINITY);
-    }
+                tensor_store(host[tensor], call->type,
+                             key_row(call, i / keys, i % keys) * cols + col, INFINITY);
+    for (size_t i = 0; i < (size_t)call->batch * columns; i++)
+        if (i % columns * (size_t)call->page_size >=
+            keys_of(call, i / columns * (size_t)call->kv_heads))
+            pages[i] = i % 2 ? -1 : INT_MAX;
 }
 
 static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
                    void *const *host)
 {
-    const struct attention call = attention_of(sizes);
-    const size_t cols = (size_t)call.head_dim;
+    const struct attention call = call_with_tables(sizes, (const void *const *)host);
+    const size_t cols = (size_t)call.head_dim, keys = (size_t)call.seq_kv;
     const size_t elements_Q = attention_query_rows(&call) * cols;
-    const size_t elements_K = key_rows(&call) * cols;
+    int *const pages = call.pages ? host[place_of_pages(sizes)] : NULL;
 
+    if (call.lengths)
+        put_lengths(&call, seed, host[LENGTHS]);
+    if (pages) {
+        put_pages(&call, seed, pages);
+        for (size_t i = 0; i < key_rows(&call) * cols; i++) {
+            tensor_store(host[1], call.type, i, NAN);
+            tensor_store(host[2], call.type, i, NAN);
+        }
+    }
     for (size_t i = 0; i < elements_Q; i++)
         tensor_store(host[0], call.type, i, element_Q(&call, kind, seed, i / cols, i % cols));
-    for (size_t i = 0; i < elements_K; i++) {
-        tensor_store(host[1], call.type, i, element_K(&call, kind, seed, i / cols, i % cols));
-        const double v = element_V(&call, kind, seed, i / cols, i % cols);
-        tensor_store(host[2], call.type, i,
+    for (size_t i = 0; i < sequence_rows(&call) * cols; i++) {
+        const size_t row = i / cols, at = key_row(&call, row / keys, row % keys) * cols + i % cols;
+        tensor_store(host[1], call.type, at, element_K(&call, kind, seed, row, i % cols));
+        const double v = element_V(&call, kind, seed, row, i % cols);
+        tensor_store(host[2], call.type, at,
                      kind == INPUTS_SUBNORMAL ? v * 0.25 * tensor_smallest_normal(call.type) : v);
     }
     if (kind == INPUTS_SPECIAL)
         put_special(&call, host);
-    if (sizes[ATTENTION_LENGTHS])
-        put_lengths(&call, seed, host);
+    if (call.lengths)
+        put_ends(&call, host, pages);
 }
 
 /* -------------------------------------------------------------------------------------------------
@@ -451,7 +588,8 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
 
 struct query {
     double q[MAX_HEAD_DIM], norm;   /* norm is ||q|| */
-    size_t first_key;               /* K's row where its sequence begins */
+    size_t kv_head;                 /* over all sequences */
+    size_t keys;                    /* of its sequence */
     size_t unseen, visible;         /* it sees keys unseen .. visible - 1 of that */
     double position, slope;         /* its place among the keys, and ALiBi's slope */
     double m, l, reach;             /* reach is the largest of a visible key */
@@ -472,21 +610,14 @@ static double dot(const double *a, const double *b, size_t count)
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* Returns the call with its lengths on the host. */
-static struct attention call_on_host(const long long sizes[MAX_SIZES], const void *const *host)
-{
-    struct attention call = attention_of(sizes);
-    call.lengths = sizes[ATTENTION_LENGTHS] ? (const int *)host[LENGTHS] : NULL;
-    return call;
-}
-
 static void begin(struct query *query, const struct attention *call, const void *Q, size_t row)
 {
     const size_t seq_q = (size_t)call->seq_q, heads = (size_t)call->heads;
     const size_t head = row / seq_q, d = (size_t)call->head_dim,
                  group = heads / (size_t)call->kv_heads;
-    const int keys = call->lengths ? call->lengths[head / heads] : call->seq_kv;
-    query->first_key = head / group * (size_t)call->seq_kv;
+    query->kv_head = head / group;
+    query->keys = keys_of(call, query->kv_head);
+    const double keys = (double)query->keys;
     query->position = (double)(row % seq_q) + keys - call->seq_q;
     query->visible = (size_t)(call->causal ? fmin(fmax(query->position + 1.0, 0.0), keys) : keys);
     const size_t window = (size_t)call->window;
@@ -610,14 +741,15 @@ static void reference_rows(const struct attention *call, const void *const *host
             next->O = O + end * d;
             next->weight = O_scale + end * d;
             begin(next, call, host[0], row[end]);
-            if (next->first_key != query->first_key)
+            if (next->kv_head != query->kv_head)
                 break;
             visible = next->visible > visible ? next->visible : visible;
         }
         for (size_t j = 0; j < visible; j++) {
             double key[MAX_HEAD_DIM], v[MAX_HEAD_DIM];
-            tensor_elements(key, host[1], call->type, (query->first_key + j) * d, d);
-            tensor_elements(v, host[2], call->type, (query->first_key + j) * d, d);
+            const size_t at = key_row(call, query->kv_head, j) * d;
+            tensor_elements(key, host[1], call->type, at, d);
+            tensor_elements(v, host[2], call->type, at, d);
             const double norm = sqrt(dot(key, key, d));
             for (size_t i = 0; i < end - first; i++)
                 if (j >= query[i].unseen && j < query[i].visible)
@@ -631,7 +763,7 @@ static void reference_rows(const struct attention *call, const void *const *host
 static void reference(const long long sizes[MAX_SIZES], const void *const *host,
                       const struct row_list *rows, double *const *value, double *const *scale)
 {
-    const struct attention call = call_on_host(sizes, host);
+    const struct attention call = call_with_tables(sizes, host);
     reference_rows(&call, host, rows[0].row, rows[0].count, value[0], scale[0], value[1], scale[1]);
 }
 
@@ -664,12 +796,11 @@ static double compulsory_bytes(const long long sizes[MAX_SIZES])
 cudaError_t attention_run_sizes(const struct kernel *kernel, const long long sizes[MAX_SIZES],
                                 void *const *device, void *workspace_memory, cudaStream_t stream)
 {
-    struct attention call = attention_of(sizes);
+    struct attention call = call_with_tables(sizes, (const void *const *)device);
     call.Q = device[0];
     call.K = device[1];
     call.V = device[2];
-    const int outputs = sizes[ATTENTION_LENGTHS] ? LENGTHS + 1 : LENGTHS;
-    call.lengths = sizes[ATTENTION_LENGTHS] ? device[LENGTHS] : NULL;
+    const int outputs = place_of_pages(sizes) + (sizes[ATTENTION_PAGE] != 0);
     call.O = device[outputs];
     call.LSE = device[outputs + 1];
     call.workspace = workspace_memory;
@@ -714,6 +845,15 @@ static const struct case_family cases[] = {
      "--batch 4 --heads 2 --kv-heads 1 --seq-q 40..70,5 --seq-kv 70..90 --head-dim 40 --lengths "
      "--causal 0,1",
      "sequences of different lengths"},
+    {CASES_QUICK,
+     "--batch 3 --heads 4 --kv-heads 2 --seq-q 1,3,2 --seq-kv 60..90,130..170,64 --head-dim "
+     "40,64,128 --page 16,32,64 --causal 0,1,1 --lengths 0,0,1",
+     "keys in pages"},
+    {CASES_USUAL,
+     "--batch 2,5,3,1 --heads 4,6,5,2 --kv-heads 2,2,5,1 --seq-q 1,2,5,16 --seq-kv "
+     "256,300,513,1100 --head-dim 64,128,72,8 --page 16,32,128,256 --causal 0,1 --lengths 0,1,1,1 "
+     "--inputs ascending,special,normal,large",
+     "pages that end before, with and after a tile of keys"},
     {CASES_USUAL,
      "--batch 3,2 --heads 4 --kv-heads 2 --seq-q 70..100,130 --seq-kv 131..200,90 --head-dim "
      "40,128 "
@@ -845,10 +985,11 @@ static bool fits(const struct kernel *kernel, long long sizes[MAX_SIZES], size_t
      * only the last ones see a key. */
     if (sizes[ATTENTION_SEQ_Q] > UINT16_MAX && row->causal)
         sizes[ATTENTION_CAUSAL] = 1;
-    const bool varied = sizes[ATTENTION_WINDOW] || sizes[ATTENTION_SOFT_CAP] ||
-                        sizes[ATTENTION_ALIBI] || sizes[ATTENTION_LENGTHS];
+    const bool varied =
+        sizes[ATTENTION_WINDOW] || sizes[ATTENTION_SOFT_CAP] || sizes[ATTENTION_ALIBI];
     return types >> sizes[ATTENTION_TYPE] & 1 && (row->causal || !sizes[ATTENTION_CAUSAL]) &&
-           (row->variants || !varied) &&
+           (row->variants || !varied) && (takes_lengths(row) || !sizes[ATTENTION_LENGTHS]) &&
+           (row->paged || !sizes[ATTENTION_PAGE]) &&
            (row->alignment == 0 || *offset % (size_t)row->alignment == 0);
 }
 
@@ -863,6 +1004,7 @@ struct attending {
     struct attention call;
     struct query query;
     const void *V;
+    enum { IN_PAGES, AS_IF_CONTIGUOUS, KEYS_BEFORE_HEADS } layout; /* where it looks for a key */
     double padding;            /* extra keys, with score 0, that it sees */
     size_t tile;               /* it raises the maximum only every `tile` keys */
     bool keeps_l, keeps_O;     /* it does not rescale l or O when the maximum grows */
@@ -876,7 +1018,8 @@ struct attending {
 /* Sets `a` to what the right kernel does with this query. */
 static void attending(struct attending *a, const struct mistaken_row *r)
 {
-    *a = (struct attending){.call = call_on_host(r->sizes, r->host), .V = r->host[2], .tile = 1};
+    *a =
+        (struct attending){.call = call_with_tables(r->sizes, r->host), .V = r->host[2], .tile = 1};
     a->query.O = r->value;
     a->query.weight = a->weight;
     begin(&a->query, &a->call, r->host[0], r->row);
@@ -886,6 +1029,19 @@ static void attending(struct attending *a, const struct mistaken_row *r)
 static void from_key(struct attending *a, size_t first)
 {
     a->query.unseen = a->query.unseen > first ? a->query.unseen : first;
+}
+
+/* Returns the row of K where it looks for key j. */
+static size_t looks_at(const struct attending *a, size_t j)
+{
+    const size_t kv_head = a->query.kv_head, kv_heads = (size_t)a->call.kv_heads;
+    const size_t page_size = (size_t)a->call.page_size;
+    if (a->layout == AS_IF_CONTIGUOUS)
+        return kv_head * (size_t)a->call.seq_kv + j;
+    const size_t row = key_row(&a->call, kv_head, j);
+    if (a->layout == IN_PAGES)
+        return row;
+    return (row / page_size / kv_heads * page_size + j % page_size) * kv_heads + kv_head % kv_heads;
 }
 
 static bool attend(struct attending *a, const struct mistaken_row *r)
@@ -900,7 +1056,7 @@ static bool attend(struct attending *a, const struct mistaken_row *r)
     for (size_t first = query->unseen, end; first < query->visible; first = end) {
         double m = query->m;
         for (end = first; end < query->visible && end < first + a->tile; end++) {
-            tensor_elements(key, r->host[1], a->call.type, (query->first_key + end) * d, d);
+            tensor_elements(key, r->host[1], a->call.type, looks_at(a, end) * d, d);
             score[end - first] = score_of(query, &a->call, key, end);
             m = fmax(m, score[end - first]);
         }
@@ -911,7 +1067,7 @@ static bool attend(struct attending *a, const struct mistaken_row *r)
             query->O[c] = 0.0;
         }
         for (size_t j = first; j < end; j++) {
-            tensor_elements(key, a->V, a->call.type, (query->first_key + j) * d, d);
+            tensor_elements(key, a->V, a->call.type, looks_at(a, j) * d, d);
             weigh(query, d, a->unweighed ? score[j - first] : exp(score[j - first] - m), key);
         }
         for (size_t c = 0; c < d && (a->divides_new || a->divides_all); c++)
@@ -948,19 +1104,18 @@ static void partial(const struct mistaken_row *r, size_t first, size_t end)
     {                                                                                              \
         struct attending a;                                                                        \
         attending(&a, r);                                                                          \
-        const size_t seq_kv = (size_t)a.call.seq_kv;                                               \
-        (void)seq_kv;                                                                              \
+        const size_t keys = a.query.keys;                                                          \
+        (void)keys;                                                                                \
         change;                                                                                    \
         return (possible) && attend(&a, r);                                                        \
     }
 
-/* Returns K's first row for heads that take turns with the kv heads, instead of neighbours that
- * share one. */
+/* Returns the kv head for heads that take turns with them, instead of neighbours that share one. */
 static size_t alternate(const struct attention *call, size_t row)
 {
     const size_t head = row / (size_t)call->seq_q, heads = (size_t)call->heads,
                  kv_heads = (size_t)call->kv_heads;
-    return (head / heads * kv_heads + head % heads % kv_heads) * (size_t)call->seq_kv;
+    return head / heads * kv_heads + head % heads % kv_heads;
 }
 
 /* Counts the keys from the end to the next multiple of the tile; with a tile of 1 it counts one
@@ -976,22 +1131,25 @@ ATTENDING(base_2, true, a.call.scale *= (float)M_LN2)
 ATTENDING(undivided, true, a.undivided = true)
 ATTENDING(without_softmax, true, a.undivided = a.unweighed = a.keeps_O = true)
 ATTENDING(alternate_kv_head, a.call.kv_heads < a.call.heads,
-          a.query.first_key = alternate(&a.call, r->row))
-ATTENDING(first_kv_head, true, a.query.first_key = 0)
-ATTENDING(not_causal, a.call.causal, a.query.visible = seq_kv)
+          a.query.kv_head = alternate(&a.call, r->row))
+ATTENDING(first_kv_head, true, a.query.kv_head = 0)
+ATTENDING(not_causal, a.call.causal, a.query.visible = keys)
 ATTENDING(causal_from_the_top, a.call.causal,
-          a.query.visible = smaller(r->row % (size_t)a.call.seq_q + 1, seq_kv))
+          a.query.visible = smaller(r->row % (size_t)a.call.seq_q + 1, keys))
 ATTENDING(causal_without_itself, a.call.causal, a.query.visible -= a.query.visible > 0)
-ATTENDING(causal_one_too_many, a.call.causal, a.query.visible += a.query.visible < seq_kv)
+ATTENDING(causal_one_too_many, a.call.causal, a.query.visible += a.query.visible < keys)
 ATTENDING(not_windowed, a.call.window > 0, a.query.unseen = 0)
 ATTENDING(window_too_short, a.query.unseen > 0, a.query.unseen += 1)
 ATTENDING(window_too_long, a.query.unseen > 0, a.query.unseen -= a.query.unseen > 0)
 ATTENDING(not_capped, r->sizes[ATTENTION_SOFT_CAP] > 0, a.call.soft_cap = 0.0f)
 ATTENDING(not_biased, a.call.alibi, a.query.slope = 0.0)
 ATTENDING(first_slope_is_1, a.call.alibi, a.query.slope *= exp2(8.0 / a.call.heads))
-ATTENDING(full_length, r->sizes[ATTENTION_LENGTHS] > 0,
+ATTENDING(full_length, r->sizes[ATTENTION_LENGTHS] > 0 && a.call.pages == NULL,
           (a.call.lengths = NULL, begin(&a.query, &a.call, r->host[0], r->row)))
-ATTENDING(padded, a.padding > 0.0, a.padding = past_the_end(seq_kv, r->tile))
+ATTENDING(contiguous, a.call.pages != NULL, a.layout = AS_IF_CONTIGUOUS)
+ATTENDING(keys_before_heads, a.call.pages != NULL && a.call.kv_heads > 1,
+          a.layout = KEYS_BEFORE_HEADS)
+ATTENDING(padded, a.padding > 0.0, a.padding = past_the_end(keys, r->tile))
 ATTENDING(keys_as_values, true, a.V = r->host[1])
 ATTENDING(sum_not_rescaled, true, (a.tile = r->tile, a.keeps_l = true))
 ATTENDING(output_not_rescaled, true, (a.tile = r->tile, a.keeps_O = true))
@@ -1064,6 +1222,14 @@ static const struct mistake mistake_list[] = {
      "lengths are not heeded: a sequence has lengths[batch] keys, and the mask ends with the last "
      "of them",
      full_length, 0},
+    {"not-paged",
+     "pages are not heeded: key j of a sequence lies in page pages[batch][j / page_size] of the "
+     "pool",
+     contiguous, 0},
+    {"page-layout",
+     "keys of a page are read as if its heads were neighbours: the pool is [pages, kv_heads, "
+     "page_size, head_dim]",
+     keys_before_heads, 0},
     {"keys-not-masked", "one key past the end counts, with a score of 0", padded, 1},
     TILES("keys-not-masked", not_masked, padded),
     {"keys-not-masked", not_masked, padded, 128},

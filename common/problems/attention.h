@@ -15,6 +15,13 @@
  * - j|, where slope = 2^(-8·(h + 1) / heads). With lengths, int [batch], sequence b has lengths[b]
  * keys, 0 .. seq_kv; that replaces seq_kv in all of the above, and what K and V hold past it may be
  * anything, infinities too.
+ *
+ * With pages, int [batch, ceil(seq_kv / page_size)], K and V are pools [pool_pages, kv_heads,
+ * page_size, head_dim]: key j of sequence b is row j % page_size of page pages[b][j / page_size].
+ * Entries past a sequence's last key, and pages that no sequence has, may be anything. The host
+ * cannot see into these arrays, so the kernel does: a length outside of 0 .. seq_kv makes every row
+ * of its sequence NaN, in O and LSE, and an entry outside of 0 .. pool_pages - 1 every row that
+ * sees a key of that page. Nothing is read there. (Rows of `variants` trust their lengths.)
  */
 #ifndef COMMON_ATTENTION_H
 #define COMMON_ATTENTION_H
@@ -41,7 +48,10 @@ struct attention {
     int window;         /* keys that a causal query sees; 0 for all */
     float scale;        /* usually 1 / sqrt(head_dim) */
     float soft_cap;     /* 0 for none */
-    const int *lengths; /* null for none */
+    const int *lengths; /* null: each sequence has seq_kv keys */
+    const int *pages;   /* null, and page_size 0: K and V are contiguous */
+    int page_size;      /* a power of two from 16 to 256 */
+    int pool_pages;
     enum tensor_type type;
     const void *Q, *K, *V;
     void *O;
@@ -81,6 +91,7 @@ struct attention_kernel {
     int alignment;         /* in bytes, of Q, K, V and O; 0 means an element's */
     bool causal;           /* the kernel has a causal mask */
     bool variants;         /* it takes a window, a soft cap, ALiBi and lengths */
+    bool lengths, paged;   /* it takes lengths, and pages */
     bool positive_scale;   /* it takes no scale that is zero or negative */
     /* The cost depends on the queries and keys of a tile, at head_dim up to 64 and beyond. */
     int Br[2], Bc[2];
@@ -107,10 +118,11 @@ cudaError_t attention_check_limits(const struct attention_kernel *row,
  * (refusal.h): cudaErrorNotSupported for a device that is too old or has too little shared memory;
  * cudaErrorInvalidValue for a null call, what the row's limits exclude, negative batch, heads,
  * seq_q or seq_kv, kv_heads < 1 or heads not a multiple of kv_heads (unless heads is 0), more than
- * MAX_EXTENT rows of Q or of K over all heads, a window without a mask, a soft cap or window that
- * is negative, a scale whose product with log2 e is not finite, a
- * null or misaligned pointer to something that is not empty, outputs or a workspace that overlap
- * anything else. An empty O is success with nothing launched.
+ * MAX_EXTENT rows of Q or of K over all heads, a page_size that is no power of two from 16 to 256,
+ * a negative pool_pages, a window without a mask, a soft cap or window that is negative, a scale
+ * whose product with log2 e is not finite, a null or misaligned pointer to something that is not
+ * empty, outputs or a workspace that overlap anything else. An empty O is success with nothing
+ * launched.
  */
 cudaError_t attention_run(const struct attention_kernel *row, const struct attention *call);
 
@@ -137,7 +149,8 @@ enum attention_size {
     ATTENTION_WINDOW,
     ATTENTION_SOFT_CAP,
     ATTENTION_ALIBI,
-    ATTENTION_LENGTHS /* whether there are lengths */
+    ATTENTION_LENGTHS, /* whether there are lengths */
+    ATTENTION_PAGE     /* keys of a page; 0: K and V are contiguous */
 };
 
 /* Returns the call that these sizes describe, with the usual scale and no arrays yet. */

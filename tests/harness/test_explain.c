@@ -354,10 +354,24 @@ TEST(softmax, each_mistake_has_its_name)
 /* ---------------------------------------------------------------------------------------------- */
 /* Attention */
 
+/* Returns where key j of a kv head begins. The call's tables are on the host. */
+static size_t key_at(const struct attention *call, int kv_head, int j)
+{
+    const int heads = call->kv_heads, size = call->page_size, d = call->head_dim;
+    if (call->pages == NULL || now("pages not heeded"))
+        return (size_t)(kv_head * call->seq_kv + j) * d;
+    const int columns = (call->seq_kv + size - 1) / size;
+    const int page = call->pages[kv_head / heads * columns + j / size];
+    if (now("keys before heads"))
+        return (size_t)((page * size + j % size) * heads + kv_head % heads) * d;
+    return (size_t)((page * heads + kv_head % heads) * size + j % size) * d;
+}
+
 static void attend(const struct attention *call, const float *Q, const float *K, const float *V,
                    int row, float *O, float *LSE)
 {
-    const int d = call->head_dim, seq_kv = call->seq_kv, head = row / call->seq_q;
+    const int d = call->head_dim, head = row / call->seq_q;
+    const int seq_kv = call->lengths ? call->lengths[head / call->heads] : call->seq_kv;
     int kv_head = head / (call->heads / call->kv_heads);
     if (now("kv heads by turns"))
         kv_head = head / call->heads * call->kv_heads + head % call->heads % call->kv_heads;
@@ -365,7 +379,7 @@ static void attend(const struct attention *call, const float *Q, const float *K,
         kv_head = 0;
     int keys = seq_kv;
     if (call->causal)
-        keys = row % call->seq_q + 1 + seq_kv - call->seq_q;
+        keys = (int)fmax(0.0, row % call->seq_q + 1 + seq_kv - call->seq_q);
     if (now("mask forgotten"))
         keys = seq_kv;
     else if (now("mask from the top"))
@@ -393,13 +407,13 @@ static void attend(const struct attention *call, const float *Q, const float *K,
     for (int j = 0; j < keys; j++) {
         double score = 0.0;
         for (int c = 0; c < d; c++)
-            score += (double)Q[row * d + c] * K[(kv_head * seq_kv + j) * d + c];
+            score += (double)Q[row * d + c] * K[key_at(call, kv_head, j) + c];
         score *= scale;
         const double top = online || mean ? fmax(m, score) : 0.0, old = exp(m - top);
         const double p = now("no softmax") ? score : exp(score - top);
         l = l * (now("l stays") || now("l and O stay") ? 1.0 : old) + p;
         for (int c = 0; c < d; c++) {
-            const float v = (now("K for V") ? K : V)[(kv_head * seq_kv + j) * d + c];
+            const float v = (now("K for V") ? K : V)[key_at(call, kv_head, j) + c];
             sum[c] = sum[c] * (now("O stays") || now("l and O stay") ? 1.0 : old) +
                      (now("mean rescaled as a sum") ? p / l : p) * v;
             sum[c] /= now("divided at each key") ? l : 1.0;
@@ -428,12 +442,23 @@ static void attend(const struct attention *call, const float *Q, const float *K,
 static cudaError_t mistaken_attention(const struct attention *call)
 {
     const size_t rows = attention_query_rows(call), d = (size_t)call->head_dim;
-    const size_t keys = (size_t)call->batch * call->kv_heads * call->seq_kv;
+    const size_t keys = call->pages ? (size_t)call->pool_pages * call->kv_heads * call->page_size
+                                    : (size_t)call->batch * call->kv_heads * call->seq_kv;
+    const size_t entries =
+        call->pages ? (size_t)call->batch * (call->seq_kv + call->page_size - 1) / call->page_size
+                    : 0;
     float *Q = fetch(call->Q, rows * d), *K = fetch(call->K, keys * d),
           *V = fetch(call->V, keys * d);
     float *O = fetch(call->O, rows * d), *LSE = fetch(call->LSE, rows);
+    struct attention on_host = *call;
+    void *lengths = call->lengths ? fetch(call->lengths, (size_t)call->batch) : NULL;
+    void *pages = call->pages ? fetch(call->pages, entries) : NULL;
+    on_host.lengths = lengths;
+    on_host.pages = pages;
     for (size_t row = 0; row < rows; row++)
-        attend(call, Q, K, V, (int)row, O, LSE);
+        attend(&on_host, Q, K, V, (int)row, O, LSE);
+    free(lengths);
+    free(pages);
     put(call->O, O, rows * d);
     put(call->LSE, LSE, rows);
     free(Q);
@@ -444,8 +469,12 @@ static cudaError_t mistaken_attention(const struct attention *call)
     return cudaSuccess;
 }
 
-static const struct attention_kernel attention_kernel = {
-    .about.name = "mistaken", .launch = mistaken_attention, .max_head_dim = 128, .causal = true};
+static const struct attention_kernel attention_kernel = {.about.name = "mistaken",
+                                                         .launch = mistaken_attention,
+                                                         .max_head_dim = 128,
+                                                         .causal = true,
+                                                         .lengths = true,
+                                                         .paged = true};
 
 static void expect_attention(bool causal, const char *mistake, const char *name, const char *words)
 {
@@ -454,6 +483,23 @@ static void expect_attention(bool causal, const char *mistake, const char *name,
         [ATTENTION_SEQ_Q] = 11,     [ATTENTION_SEQ_KV] = 22, [ATTENTION_HEAD_DIM] = 12,
         [ATTENTION_CAUSAL] = causal};
     expect(&attention_problem, &attention_kernel.about, sizes, mistake, name, words);
+}
+
+static void expect_in_pages(bool lengths, const char *mistake, const char *name)
+{
+    const long long sizes[MAX_SIZES] = {[ATTENTION_BATCH] = 3,
+                                        [ATTENTION_HEADS] = 4,
+                                        [ATTENTION_KV_HEADS] = 2,
+                                        [ATTENTION_SEQ_Q] = 2,
+                                        [ATTENTION_SEQ_KV] = lengths ? 70 : 64,
+                                        [ATTENTION_HEAD_DIM] = 12,
+                                        [ATTENTION_CAUSAL] = lengths,
+                                        [ATTENTION_LENGTHS] = lengths,
+                                        [ATTENTION_PAGE] = 16};
+    const struct explanation e =
+        explanation_of(&attention_problem, &attention_kernel.about, sizes, INPUTS_NORMAL, mistake);
+    cr_expect(strcmp(e.name, name) == 0, "%s is called '%s', not '%s': %s. %s", mistake, e.name,
+              name, e.where, e.why);
 }
 
 static void expect_of_inputs(enum input_kind inputs, const char *mistake, const char *name)
@@ -466,6 +512,16 @@ static void expect_of_inputs(enum input_kind inputs, const char *mistake, const 
         explanation_of(&attention_problem, &attention_kernel.about, sizes, inputs, mistake);
     cr_expect(strcmp(e.name, name) == 0, "%s is called '%s', not '%s': %s. %s", mistake, e.name,
               name, e.where, e.why);
+}
+
+/* Pages lie all over the pool. What lies past a sequence's end is neither finite nor a page. */
+TEST(attention, keys_in_pages)
+{
+    expect_in_pages(false, "sound", "");
+    expect_in_pages(true, "sound", "");
+    expect_in_pages(false, "keys before heads", "page-layout");
+    expect_in_pages(false, "kv heads by turns", "kv-head");
+    expect_in_pages(false, "pages not heeded", "not-paged");
 }
 
 /* With constant keys, the query that loses one has the output of the query before. */

@@ -90,8 +90,15 @@ class Draw:
         multiple = rng.choice([kernel["head_dim_multiple"] for kernel in kernels])
         most = max(kernel["max_head_dim"] for kernel in kernels)
         sizes["head-dim"] = max(multiple, self.length(most) // multiple * multiple)
+        # Features are drawn that one kernel has, so at least that one takes them.
+        one = rng.choice(kernels)
+        has = {"causal": one["causal"], "alibi": one["variants"], "lengths": one["lengths"]}
         for flag in (size["name"] for size in listing["sizes"] if size["flag"]):
-            sizes[flag] = rng.random() < 0.5
+            sizes[flag] = has[flag] and rng.random() < 0.5
+        if one["paged"]:
+            sizes["page"] = rng.choice((0, 16, 32, 64, 128, 256))
+        if one["lengths"] and rng.random() < 0.5:
+            sizes["seq-q"] = rng.randint(1, 16)
         heads, queries, keys = sizes["batch"] * sizes["heads"], sizes["seq-q"], sizes["seq-kv"]
         # A score takes a whole warp, however few features there are.
         return sizes, heads * queries * keys * max(32, sizes["head-dim"]), heads * max(queries, keys) * sizes["head-dim"]

@@ -238,6 +238,8 @@ def attention_of_head(q, k, v, scale, visible, smallest):
 
 
 class Attention(Problem):
+    """Windows, soft caps and ALiBi are not judged here."""
+
     def __init__(self, problem, device, rng):
         batch, heads, kv_heads, queries, keys, head_dim = (
             problem["sizes"][name] for name in ("batch", "heads", "kv-heads", "seq-q", "seq-kv", "head-dim"))
@@ -245,20 +247,50 @@ class Attention(Problem):
         self.scale = ctypes.c_float(head_dim ** -0.5 * rng.choice((1.0, 1.0, 1.0, 0.3, -1.0, 0.0))).value
         number, element = TYPES[problem["type"]]
         shift = rng.choice((0, 0, 0, 1))
-        q, k, v, o = (Array((batch, of, length, head_dim), element, device, shift)
-                      for of, length in ((heads, queries), (kv_heads, keys), (kv_heads, keys), (heads, queries)))
+        page, self.lengths, self.pages = problem["sizes"].get("page", 0), [keys] * batch, None
+        columns = -(-keys // page) if page else 0
+        pool = batch * columns + 3 if page else 0
+        of_keys = (pool, kv_heads, page, head_dim) if page else (batch, kv_heads, keys, head_dim)
+        q, k, v, o = (Array(shape, element, device, shift) for shape in (
+            (batch, heads, queries, head_dim), of_keys, of_keys, (batch, heads, queries, head_dim)))
         outputs = {"O": o}
         if rng.random() < 0.9:  # LSE may be null
             outputs["LSE"] = Array((batch, heads, queries), torch.float32, device)
         kind, made = problem["inputs"], Inputs(device, problem["seed"])
         value_q, value_k = made.scores(kind, batch * heads * queries, batch * kv_heads, keys, head_dim)
         kind_v = kind if kind in ("uniform", "outliers") else "normal"
-        super().__init__({"Q": q, "K": k, "V": v}, outputs, Q=value_q, K=value_k,
-                         V=made.matrix(kind_v, batch * kv_heads * keys, head_dim))
+        self.K, self.V = (value.reshape(batch, kv_heads, keys, head_dim).to(element)
+                          for value in (value_k, made.matrix(kind_v, batch * kv_heads * keys, head_dim)))
+        inputs, values = {"Q": q, "K": k, "V": v}, {"Q": value_q}
+        if problem["sizes"].get("lengths"):
+            self.lengths = [rng.choice((keys, 0, 1, rng.randint(0, keys), rng.randint(0, keys))) for _ in range(batch)]
+            inputs["lengths"] = Array((batch,), torch.int32, device)
+            values["lengths"] = torch.tensor(self.lengths)
+            for b, length in enumerate(self.lengths):  # past the end there may be anything
+                self.K[b, :, length:] = self.V[b, :, length:] = INFINITY
+        if page:
+            order = rng.sample(range(pool), batch * columns)
+            self.pages = torch.tensor(order, dtype=torch.int32).view(batch, columns)
+            inputs["pages"] = Array((batch, columns), torch.int32, device)
+            unused = torch.arange(columns) * page >= torch.tensor(self.lengths)[:, None]
+            values["pages"] = self.pages.masked_fill(unused, -1)
+        values |= {"K": self.in_pages(self.K, k.tensor), "V": self.in_pages(self.V, v.tensor)}
+        super().__init__(inputs, outputs, **values)
         self.call = peers.Attention(batch=batch, heads=heads, kv_heads=kv_heads, seq_q=queries, seq_kv=keys, head_dim=head_dim,
-                                    causal=self.causal, scale=self.scale, type=number)
+                                    causal=self.causal, scale=self.scale, type=number, page_size=page, pool_pages=pool)
         for name, array in (self.inputs | outputs).items():
             setattr(self.call, name, array.address())
+
+    def in_pages(self, keys, like):
+        """Returns the keys or values as they lie in memory; what lies in no sequence's page is NaN."""
+        if self.pages is None:
+            return keys
+        (batch, kv_heads, count, head_dim), page = keys.shape, like.shape[2]
+        padded = torch.full((batch, kv_heads, self.pages.shape[1] * page, head_dim), float("nan"), dtype=keys.dtype, device=keys.device)
+        padded[:, :, :count] = keys
+        pool = torch.full_like(like, float("nan"))
+        pool[self.pages.view(-1).long().to(keys.device)] = padded.view(batch, kv_heads, -1, page, head_dim).transpose(1, 2).flatten(0, 1)
+        return pool
 
     def describe(self):
         return f"{super().describe()}, causal {self.causal}, scale {self.scale:.3g}"
@@ -271,15 +303,16 @@ class Attention(Problem):
         return library.attention_run(row, ctypes.byref(self.call))
 
     def expected(self):
-        q, k, v = (self.inputs[name].tensor for name in "QKV")
+        q, k, v = self.inputs["Q"].tensor, self.K, self.V
         (batch, heads, queries, head_dim), (kv_heads, keys) = q.shape, k.shape[1:3]
-        visible = torch.full((queries,), keys, device=q.device)
-        if self.causal:
-            visible = (torch.arange(queries, device=q.device) + 1 + keys - queries).clamp(0, keys)
         limits = torch.finfo(q.dtype)
         found = [[], [], [], []]
         for b, h in itertools.product(range(batch), range(heads)):
-            of_head = [x[b, h // (heads // kv_heads)].double() for x in (k, v)]
+            length = self.lengths[b]
+            of_head = [x[b, h // (heads // kv_heads), :length].double() for x in (k, v)]
+            visible = torch.full((queries,), length, device=q.device)
+            if self.causal:
+                visible = (torch.arange(queries, device=q.device) + 1 + length - queries).clamp(0, length)
             for part in torch.arange(queries, device=q.device).split(max(1, SCORES_AT_A_TIME // max(1, keys))):
                 results = attention_of_head(q[b, h, part].double(), *of_head, self.scale, visible[part], limits.tiny)
                 for pieces, piece in zip(found, results):

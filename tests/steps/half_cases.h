@@ -23,6 +23,7 @@ static inline const struct attention_kernel *causal_half_kernels(void)
         return table;                                                                              \
     }
 KERNELS_WHERE(of_two_types, row->types & 1 << TENSOR_BF16)
+
 static inline struct size in_half(struct size size, bool causal)
 {
     size.causal = causal;

@@ -172,6 +172,81 @@ TEST(plans_06, hopper_tiles_hold_every_row_and_the_keys_that_it_sees)
               causal_pairs_judged);
 }
 
+/* Every row and every run of keys must be some block's, once; and no run be empty, but for a
+ * sequence without keys. */
+static void judge_decode_plan(const struct attention *call, const struct device_limits *device,
+                              int tile_rows, int resident)
+{
+    const struct decode_plan plan = decode_plan_of(call, tile_rows, resident, device);
+    const long long kv_heads = (long long)call->batch * call->kv_heads, keys = call->seq_kv;
+    cr_assert(kv_heads * plan.head_rows == (long long)attention_query_rows(call));
+    cr_assert(plan.row_tiles * (long long)tile_rows >= plan.head_rows &&
+              (plan.row_tiles - 1LL) * tile_rows < plan.head_rows);
+    cr_assert(plan.runs >= 1 && plan.run_keys >= 1 && plan.run_keys % DECODE_KEYS == 0);
+    cr_assert((long long)plan.runs * plan.run_keys >= keys &&
+              (plan.runs == 1 || (plan.runs - 1LL) * plan.run_keys < keys));
+    cr_assert(plan.blocks > 0 && plan.blocks == kv_heads * plan.row_tiles * plan.runs);
+    cr_assert(plan.runs == 1 || plan.blocks <= 2LL * device->multiprocessors * resident,
+              "more runs than fill the device twice");
+    cr_assert(plan.runs == 1 || plan.runs * (double)attention_query_rows(call) <= INT_MAX,
+              "a row of a run has a number past an int");
+    cr_assert(decode_workspace_of(call, &plan) % sizeof(float[2]) == 0);
+
+    const bool few = plan.blocks <= 256;
+    uint64_t state = (uint64_t)plan.blocks;
+    struct canvas canvas;
+    if (few)
+        canvas_begin(&canvas, (int)(kv_heads * plan.row_tiles), plan.runs, 1, 1);
+    for (int n = 0; n < (few ? plan.blocks : 8); n++) {
+        const int block = chosen_tile(&state, n, plan.blocks, few);
+        const struct decode_part part = decode_part_of(plan, block);
+        cr_assert(part.kv_head >= 0 && part.kv_head < kv_heads);
+        cr_assert(part.row0 >= 0 && part.row0 < plan.head_rows && part.row0 % tile_rows == 0);
+        cr_assert(part.run >= 0 && part.run < plan.runs);
+        cr_assert(part.first_key == part.run * (long long)plan.run_keys);
+        const long long tile = part.kv_head * (long long)plan.row_tiles + part.row0 / tile_rows;
+        if (few)
+            canvas_paint(&canvas, tile, tile + 1, part.run, part.run + 1);
+    }
+    cr_assert(!few || canvas_end(&canvas), "blocks do not cover the tiles and runs once");
+    judged++;
+}
+
+/* Some row sees most and some row sees fewest: no other may see more or fewer. */
+static void judge_seen(const struct attention *call, int tile_rows)
+{
+    const int head_rows = call->heads / call->kv_heads * call->seq_q;
+    for (int row0 = 0; row0 < head_rows && row0 < 4 * tile_rows; row0 += tile_rows) {
+        const int rows = head_rows - row0 < tile_rows ? head_rows - row0 : tile_rows;
+        int least = INT_MAX, most = 0;
+        for (int row = row0; row < row0 + rows; row++) {
+            const int seen = keys_seen(call->causal, row % call->seq_q, call->seq_q, call->seq_kv);
+            least = seen < least ? seen : least;
+            most = seen > most ? seen : most;
+        }
+        cr_assert(decode_seen_by_any(*call, row0, rows, call->seq_kv) == most);
+        cr_assert(decode_seen_by_all(*call, row0, rows, call->seq_kv) <= least);
+    }
+}
+
+static void judge_decode(const struct attention *call, const struct device_limits *device)
+{
+    if (attention_query_rows(call) == 0)
+        return;
+    const int tile_rows = decode_tile_rows(call);
+    judge_decode_plan(call, device, 1, DECODE_SPLIT_RESIDENT);
+    judge_decode_plan(call, device, tile_rows, DECODE_PACKED_RESIDENT);
+    judge_decode_plan(call, device, tile_rows, DECODE_ASYNC_RESIDENT);
+    judge_seen(call, tile_rows);
+}
+
+TEST(plans_06, decode_covers_every_key_of_every_row_once)
+{
+    judged = 0;
+    cr_expect(plan_attention_calls(judge_decode, 8, true) >= ATTENTION_CALLS);
+    cr_expect(judged >= 2 * RANDOM_SHAPES, "%d plans", judged);
+}
+
 /* The formulas loop over the tiles, so a very long sequence would take too long. */
 static void judge_rows(const struct attention *call, const struct device_limits *device)
 {

@@ -232,6 +232,10 @@ TEST(exact, a_mask_that_hides_nothing)
 
 KERNELS_WHERE(of_halves_alone, !(row->types & 1 << TENSOR_BF16))
 KERNELS_WHERE(of_16_bytes, row->alignment == 16)
+KERNELS_WHERE(without_lengths, !row->variants && !row->lengths)
+KERNELS_WHERE(without_pages, !row->paged)
+KERNELS_WHERE(of_tables, row->lengths && row->paged)
+KERNELS_WHERE(of_tiles, !row->paged)
 
 static void check_bfloat16(struct size size, enum input_kind kind, uint64_t seed)
 {
@@ -310,6 +314,125 @@ TEST(contract, refused_head_dims)
         }
     }
 }
+
+/* What a row does not say that its kernel takes, the kernel does not see. */
+TEST(contract, refused_tables)
+{
+    struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
+    const struct attention good = call_on(&trial);
+    const int *table = trial.device[Q_AT].data;
+    struct attention call = good;
+    call.lengths = table;
+    expect_refused(without_lengths(), &call, "lengths are given; this kernel takes none");
+    call = good, call.pages = table, call.page_size = 16, call.pool_pages = 5;
+    expect_refused(without_pages(), &call, "pages are given; this kernel takes none");
+    for (int page_size = 0; page_size <= 512; page_size += 8) {
+        const bool right =
+            page_size >= 16 && page_size <= 256 && (page_size & (page_size - 1)) == 0;
+        char words[80];
+        snprintf(words, sizeof words, "page_size is %d; it must be a power of two", page_size);
+        call.page_size = page_size;
+        if (!right)
+            expect_refused(causal_half_kernels(), &call, words);
+    }
+    call.page_size = 16, call.pool_pages = -1;
+    expect_refused(causal_half_kernels(), &call, "pool_pages is -1");
+    call.pool_pages = 1 << 28;
+    expect_refused(causal_half_kernels(), &call, "pool_pages * kv_heads * page_size is 4294967296");
+    call.pool_pages = 5, call.pages = NULL;
+    expect_refused(causal_half_kernels(), &call, "pages is null");
+    trial_destroy(&trial);
+}
+
+/* Runs a kernel on these lengths and pages, and brings O and LSE to the host. */
+static void run_on_tables(const struct attention_kernel *kernel, struct trial *trial,
+                          const int *lengths, const int *pages)
+{
+    enum { LENGTHS_AT = V_AT + 1, PAGES_AT };
+    const int outputs[] = {O_AT + 2, LSE_AT + 2};
+    memcpy(trial->host[LENGTHS_AT], lengths, trial->tensors[LENGTHS_AT].rows * sizeof(int));
+    memcpy(trial->host[PAGES_AT], pages,
+           trial->tensors[PAGES_AT].rows * trial->tensors[PAGES_AT].cols * sizeof(int));
+    struct attention call = call_on(trial);
+    for (int t = LENGTHS_AT; t <= PAGES_AT; t++)
+        cr_assert(device_buffer_upload(&trial->device[t], trial->host[t]) == cudaSuccess);
+    call.lengths = trial->device[LENGTHS_AT].data;
+    call.pages = trial->device[PAGES_AT].data;
+    call.O = trial->device[outputs[0]].data;
+    call.LSE = trial->device[outputs[1]].data;
+    cr_assert(trial_poison(trial, NULL) == cudaSuccess);
+    cr_assert(run_once(kernel, call) == cudaSuccess, "%s: %s", kernel->about.name, refusal());
+    for (int t = 0; t < 2; t++)
+        cr_assert(device_buffer_download(&trial->device[outputs[t]], trial->host[outputs[t]]) ==
+                  cudaSuccess);
+}
+
+/* A row is NaN throughout, or as it was before to the bit. */
+static void expect_row_of_tables(const struct trial *trial, const char *name, size_t row,
+                                 const uint16_t *O_before, const float *LSE_before, bool nan)
+{
+    const size_t cols = trial->tensors[O_AT + 2].cols;
+    const uint16_t *O = trial->host[O_AT + 2];
+    const float *LSE = trial->host[LSE_AT + 2];
+    for (size_t c = row * cols; c < (row + 1) * cols; c++)
+        cr_expect(nan ? isnan(tensor_element(O, TENSOR_F16, c)) : O[c] == O_before[c],
+                  "%s: row %zu of O, which %s NaN", name, row, nan ? "should be" : "is not");
+    cr_expect(nan ? isnan(LSE[row]) : memcmp(&LSE[row], &LSE_before[row], sizeof *LSE) == 0,
+              "%s: LSE of row %zu, which %s NaN", name, row, nan ? "should be" : "is not");
+}
+
+/* Wrong lengths and pages make NaN of the rows that they concern, and of no other. Nothing is read
+ * past the arrays: the guards around them are watched. */
+static void check_wrong_tables(int page)
+{
+    enum { BATCH = 4, HEADS = 4, SEQ_Q = 2, SEQ_KV = 600, MOST = BATCH * SEQ_KV / 16 + BATCH };
+    const long long sizes[MAX_SIZES] = {
+        [ATTENTION_BATCH] = BATCH, [ATTENTION_HEADS] = HEADS,     [ATTENTION_KV_HEADS] = 2,
+        [ATTENTION_SEQ_Q] = SEQ_Q, [ATTENTION_SEQ_KV] = SEQ_KV,   [ATTENTION_HEAD_DIM] = 64,
+        [ATTENTION_CAUSAL] = true, [ATTENTION_TYPE] = TENSOR_F16, [ATTENTION_LENGTHS] = true,
+        [ATTENTION_PAGE] = page};
+    const int columns = (SEQ_KV + page - 1) / page;
+    struct trial trial = ladder_trial(&attention_problem, sizes, INPUTS_NORMAL, 77, 0);
+    const struct attention call = attention_of(sizes);
+    /* The last query of the last sequence alone sees its last page. */
+    const int right_lengths[BATCH] = {SEQ_KV, 100, 0, 2 * page + 1};
+    const int lengths[BATCH] = {SEQ_KV, -1, SEQ_KV + 1, 2 * page + 1};
+    int right_pages[MOST], pages[MOST];
+    for (int i = 0; i < BATCH * columns; i++)
+        right_pages[i] = i;
+    memcpy(pages, right_pages, sizeof pages);
+    pages[3 * columns + 2] = call.pool_pages;
+    uint16_t O[BATCH * HEADS * SEQ_Q * 64];
+    float LSE[BATCH * HEADS * SEQ_Q];
+    /* Each page of the pool has numbers, so that NaN comes from the tables alone. */
+    for (int t = K_AT; t <= V_AT; t++) {
+        for (size_t i = 0; i < trial.tensors[t].rows * trial.tensors[t].cols; i++)
+            tensor_store(trial.host[t], TENSOR_F16, i, sin((double)i * t));
+        cr_assert(device_buffer_upload(&trial.device[t], trial.host[t]) == cudaSuccess);
+    }
+    EACH_KERNEL (kernel, of_tables()) {
+        run_on_tables(kernel, &trial, right_lengths, right_pages);
+        memcpy(O, trial.host[O_AT + 2], sizeof O);
+        memcpy(LSE, trial.host[LSE_AT + 2], sizeof LSE);
+        run_on_tables(kernel, &trial, lengths, pages);
+        for (size_t row = 0; row < BATCH * HEADS * SEQ_Q; row++) {
+            const size_t sequence = row / (HEADS * SEQ_Q);
+            const bool last_query = row % SEQ_Q == SEQ_Q - 1;
+            expect_row_of_tables(&trial, kernel->about.name, row, O, LSE,
+                                 sequence == 1 || sequence == 2 || (sequence == 3 && last_query));
+        }
+        pages[1] = -1; /* every row of the first sequence sees it */
+        run_on_tables(kernel, &trial, lengths, pages);
+        for (size_t row = 0; row < HEADS * SEQ_Q; row++)
+            expect_row_of_tables(&trial, kernel->about.name, row, O, LSE, true);
+        pages[1] = right_pages[1];
+    }
+    trial_destroy(&trial);
+}
+
+CALL_TEST(tables, pages_of_16, check_wrong_tables(16))
+CALL_TEST(tables, pages_of_64, check_wrong_tables(64))
+CALL_TEST(tables, pages_of_256, check_wrong_tables(256))
 
 /* Most rungs refuse scales that are not positive, because they take the maximum of the unscaled
  * scores. */
@@ -451,7 +574,7 @@ TEST(counters, atomics)
         struct counters counters;
         if (!count(kernel->about.name, size, false, &counters))
             continue;
-        const bool draws = kernel->workspace != NULL;
+        const bool draws = kernel->workspace != NULL && !kernel->paged;
         cr_expect(counters.atomics == (unsigned long long)(draws ? 2 * tiles(193, 192) : 0),
                   "%s: %llu atomics", kernel->about.name, counters.atomics);
     }
@@ -464,7 +587,7 @@ TEST(counters, atomics)
  * counts. */
 TEST(counters, causal_is_half_the_work)
 {
-    EACH_KERNEL (kernel, causal_half_kernels()) {
+    EACH_KERNEL (kernel, of_tiles()) {
         for (long long T = 1; T <= 4; T++) {
             const long long seq = T * kernel->Br[1], d = 72, query_bytes = 2 * seq * d;
             struct size size = {1, 1, 1, seq, seq, d, false, TENSOR_F16};
@@ -524,6 +647,7 @@ TEST(counters, barriers)
  * Tiles are whole and sectors too: no load fetches bytes that no lane asked for. The rungs that
  * store from the accumulators write half a sector of O at a time, wmma an eighth. `half` takes a
  * sector for the LSE of two rows. The order of wmma's fragments in shared memory is not documented.
+ * What the decode ladder loads in sectors stands in its claims.
  */
 static void check_sectors(struct size size, double wmma_wavefronts)
 {
@@ -542,7 +666,7 @@ static void check_sectors(struct size size, double wmma_wavefronts)
         {"ping_pong", 0, halves, 0},
         {NULL, 0, 0, 0},
     };
-    check_traffic(causal_half_kernels(), size, expected);
+    check_traffic(of_tiles(), size, expected);
 }
 
 TEST(counters, traffic)

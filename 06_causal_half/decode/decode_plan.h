@@ -1,0 +1,119 @@
+/* How the kernels of this ladder cut the work, in plain C: rows that see the same keys, and runs of
+ * these keys. */
+#ifndef DECODE_PLAN_H
+#define DECODE_PLAN_H
+
+#include "problems/attention.h"
+#include "device/tiles.cuh"
+#include "06_causal_half/visible.h"
+
+#include <limits.h>
+
+enum {
+    DECODE_KEYS = 64, /* keys of a tile; a run is whole tiles, but for its sequence's last */
+    DECODE_SPLIT_THREADS = 128,
+    /* Blocks that share a multiprocessor, by their registers and shared memory. */
+    DECODE_SPLIT_RESIDENT = 8,
+    DECODE_PACKED_RESIDENT = 2,
+    DECODE_ASYNC_RESIDENT = 2
+};
+
+/*
+ * The query heads that share a kv head are neighbours in memory, so their queries are one list of
+ * head_rows = heads / kv_heads · seq_q rows that see the same keys. A block has a tile of that list
+ * and a run of the keys. Lengths are known to the device alone: runs are cut for seq_kv.
+ */
+struct decode_plan {
+    int head_rows, tile_rows;
+    int row_tiles;      /* of a kv head */
+    int runs, run_keys; /* the last run may have fewer */
+    int blocks;
+};
+
+/* What a block computes. */
+struct decode_part {
+    int kv_head; /* over all batches */
+    int row0;    /* counted inside the list */
+    int run, first_key;
+};
+
+/* Returns the rows of a block, for the fewest products: 16 rows are one tile of an mma. */
+static inline int decode_tile_rows(const struct attention *call)
+{
+    const long long head_rows = (long long)(call->heads / call->kv_heads) * call->seq_q;
+    return head_rows <= 16 ? 16 : head_rows <= 32 ? 32 : 64;
+}
+
+/*
+ * For a call that attention_run() takes and whose O is not empty. `resident` blocks share a
+ * multiprocessor. Blocks come in waves of as many as are resident; a wave takes as long as its
+ * longest run, and a start, in units of a tile of keys. More runs than one need a merge.
+ */
+static inline struct decode_plan decode_plan_of(const struct attention *call, int tile_rows,
+                                                int resident, const struct device_limits *device)
+{
+    const int START = 2, MERGE = 3; /* tiles that pass in that time */
+    struct decode_plan plan = {0, 0, 0, 0, 0, 0};
+    plan.head_rows = call->heads / call->kv_heads * call->seq_q;
+    plan.tile_rows = tile_rows;
+    plan.row_tiles = ceil_div(plan.head_rows, tile_rows);
+    const long long tiles = (long long)call->batch * call->kv_heads * plan.row_tiles;
+    const long long slots = (long long)device->multiprocessors * resident;
+    const int key_tiles = call->seq_kv > 0 ? ceil_div(call->seq_kv, DECODE_KEYS) : 1;
+    const long long most = 2 * slots / tiles;
+    long long least_time = LLONG_MAX;
+    for (long long wanted = 1; wanted == 1 || (wanted <= most && wanted <= key_tiles); wanted++) {
+        const int run_tiles = ceil_div(key_tiles, (int)wanted);
+        const int runs = ceil_div(key_tiles, run_tiles);
+        const long long waves = (tiles * runs + slots - 1) / slots;
+        const long long time = waves * (run_tiles + START) + (runs > 1 ? MERGE : 0);
+        if (time < least_time) {
+            least_time = time;
+            plan.runs = runs;
+            plan.run_keys = run_tiles * DECODE_KEYS;
+            plan.blocks = (int)(tiles * runs);
+        }
+    }
+    return plan;
+}
+
+/* Tiles of rows with the same run of keys are neighbours: all but the first find it in L2. */
+static inline __host__ __device__ struct decode_part decode_part_of(struct decode_plan plan,
+                                                                    int block)
+{
+    struct decode_part part;
+    part.kv_head = block / plan.row_tiles / plan.runs;
+    part.run = block / plan.row_tiles % plan.runs;
+    part.row0 = block % plan.row_tiles * plan.tile_rows;
+    part.first_key = part.run * plan.run_keys;
+    return part;
+}
+
+/* How many keys the rows row0 .. row0 + count - 1 of the list see, the one that sees most. */
+static inline __host__ __device__ int decode_seen_by_any(struct attention shape, int row0,
+                                                         int count, int keys)
+{
+    const int last = row0 + count - 1, seq_q = shape.seq_q;
+    const bool wraps = row0 / seq_q != last / seq_q; /* so the last query of a head is among them */
+    return keys_seen(shape.causal, wraps ? seq_q - 1 : last % seq_q, seq_q, keys);
+}
+
+/* And the one that sees fewest. */
+static inline __host__ __device__ int decode_seen_by_all(struct attention shape, int row0,
+                                                         int count, int keys)
+{
+    const int last = row0 + count - 1, seq_q = shape.seq_q;
+    const bool wraps = row0 / seq_q != last / seq_q;
+    return keys_seen(shape.causal, wraps ? 0 : row0 % seq_q, seq_q, keys);
+}
+
+/* A run's result for a row is O, not divided by l, then m and l: floats. */
+static inline size_t decode_workspace_of(const struct attention *call,
+                                         const struct decode_plan *plan)
+{
+    return plan->runs > 1 ? (size_t)plan->runs * attention_query_rows(call) *
+                                ((size_t)call->head_dim + 2) * sizeof(float)
+                          : 0;
+}
+
+#endif
