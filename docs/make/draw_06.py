@@ -565,3 +565,10 @@ def picture_06_backward_mma():
     picture.legend(600, 124, [("c1", f"thread 5: {list(keys.values()).count(6)} of dS")])
     picture.down_to(bottom)
     return picture
+
+
+def picture_06_decode_packed():
+    picture = svg.Picture("decode_packed: who reads which key?",
+                          "Bytes of global memory that decode_split and decode_packed load and store, for eight heads on one kv head.")
+    views.bytes_moved(picture, 50, "06", ("decode_split", "decode_packed"), "--heads 8 --kv-heads 1 --seq-q 1 --seq-kv 4096")
+    return picture
