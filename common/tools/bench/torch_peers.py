@@ -42,6 +42,9 @@ COLUMNS = ["step", "shape", "protocol", "kernel", "role", "flops", "bytes", "ms"
 STEPS = {"03": "03_online_softmax", "04": "04_flash_v1", "05": "05_flash_v2", "06": "06_causal_half"}
 SOFTMAX_SHAPES = [(65536, 128), (65536, 1024), (16384, 4096), (16384, 8192), (4096, 32768), (2048, 131072),
                   (65536, 1023), (16384, 4095), (2048, 131071)]
+# Batch, heads, kv_heads, queries and keys: what inference asks for, one word after the other or a few at a time.
+DECODE_SHAPES = [(1, 64, 8, 1, 131072), (1, 64, 8, 1, 16384), (16, 64, 8, 1, 8192), (64, 64, 8, 1, 8192), (16, 64, 8, 4, 8192),
+                 (64, 64, 8, 8, 8192), (16, 32, 32, 1, 4096), (64, 32, 8, 1, 1024)]
 NOT_SUPPORTED, INVALID_VALUE = 801, 1
 
 
@@ -174,7 +177,8 @@ def attention_peer(backend, query, key, value, causal):
     @torch.inference_mode()
     def peer():
         with sdpa_kernel(backend):
-            return functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
+            return functional.scaled_dot_product_attention(query, key, value, is_causal=causal,
+                                                           enable_gqa=key.shape[1] != query.shape[1])
     return peer
 
 
@@ -274,15 +278,15 @@ def backward_cell(library, step, stream, sizes, label, peers, element=None):
     return cell
 
 
-def attention_cell(library, step, stream, sizes, label, peers, element=None, flash=None):
+def attention_cell(library, step, stream, sizes, label, peers, element=None, flash=None, kv_heads=None):
     batch, heads, seq_q, seq_kv, head_dim, causal = sizes
     element = element or torch.float32
     query = torch.randn(batch, heads, seq_q, head_dim, device="cuda", dtype=element)
-    key = torch.randn(batch, heads, seq_kv, head_dim, device="cuda", dtype=element)
+    key = torch.randn(batch, kv_heads or heads, seq_kv, head_dim, device="cuda", dtype=element)
     value = torch.randn_like(key)
     out = torch.empty_like(query)
     lse = torch.empty(batch, heads, seq_q, device="cuda")
-    call = Attention(batch=batch, heads=heads, kv_heads=heads, seq_q=seq_q, seq_kv=seq_kv, head_dim=head_dim, causal=causal,
+    call = Attention(batch=batch, heads=heads, kv_heads=key.shape[1], seq_q=seq_q, seq_kv=seq_kv, head_dim=head_dim, causal=causal,
                      scale=head_dim ** -0.5, type={torch.float16: F16, torch.bfloat16: BF16}.get(element, F32),
                      Q=query.data_ptr(), K=key.data_ptr(), V=value.data_ptr(), O=out.data_ptr(), LSE=lse.data_ptr(),
                      stream=stream)
@@ -291,7 +295,7 @@ def attention_cell(library, step, stream, sizes, label, peers, element=None, fla
     cell = Cell(label, flops, float(moved), [query, key, value], out)
 
     kernels = kernels_of(library, step)
-    if element == torch.bfloat16:
+    if element == torch.bfloat16 and not kv_heads:
         kernels = kernels[-1:]  # the other kernels are as fast in this type as in half precision
     add_rungs(cell, library, kernels, call, library.flashsteps_workspace, library.attention_run)
     for name, backend in peers:
@@ -324,6 +328,10 @@ def half_cells(library, step, stream, flash):
         label = f"N{seq} d{head_dim} {'causal' if causal else 'full'}{suffix}"
         yield attention_cell(library, step, stream, (16384 // seq, 2048 // head_dim, seq, seq, head_dim, causal), label,
                              peers, element, flash)
+    for batch, heads, kv_heads, queries, keys in DECODE_SHAPES:
+        label = f"B{batch} H{heads}/{kv_heads} {queries}x{keys} d128 decode bf16"
+        yield attention_cell(library, step, stream, (batch, heads, queries, keys, 128, False), label, peers, torch.bfloat16, flash,
+                             kv_heads)
     for (element, suffix), head_dim, causal, seq in itertools.product(elements, (64, 128), (True, False), lengths):
         label = f"N{seq} d{head_dim} {'causal' if causal else 'full'} backward{suffix}"
         yield backward_cell(library, step, stream, (16384 // seq, 2048 // head_dim, seq, head_dim, causal), label, peers, element)
