@@ -48,7 +48,7 @@ REFERENCE = {
         "MAX_HEAD_DIM", "gradients", "sum", "dot", "query", "key", "begin_query", "begin_key", "pair", "pair_of", "add", "finish",
         "clear_rows", "row_of_dQ", "TOGETHER", "rows_of_dK", "queries_of_group", "bound_of"),
     "softmax": ("statistics", "statistics_of", "reference_row", "bound_of"),
-    "attention": ("MAX_HEAD_DIM", "query", "dot", "begin", "bias_of", "score_of", "raise_maximum", "weigh", "add", "float_bound", "bound_of",
+    "attention": ("MAX_HEAD_DIM", "pages_of_sequence", "keys_of", "key_row", "query", "dot", "begin", "bias_of", "score_of", "raise_maximum", "weigh", "add", "float_bound", "bound_of",
                   "finish", "reference_rows")}
 
 GUARD = re.compile(r"^#ifndef (\w+)\n#define \1\n(.*)^#endif\n", re.M | re.S)

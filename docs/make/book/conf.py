@@ -35,7 +35,9 @@ def formula_in_line(self, node):
 
 def named(app, page, template, context, doctree):
     """Gives what the theme writes the levels and cells that assistive technology asks for."""
-    context["furo_navigation_tree"] = context.get("furo_navigation_tree", "").replace('role="heading"', 'role="heading" aria-level="2"')
+    tree = context.get("furo_navigation_tree", "").replace('role="heading"', 'role="heading" aria-level="2"')
+    # A source is opened from a page that has the tree, which would be a quarter of the book if sources had it, too.
+    context["furo_navigation_tree"] = "" if "." in page.rsplit("/", 1)[-1] else tree
     context["body"] = re.sub(r'<th class="([^"]*)">(<p></p>)?</th>', r'<td class="\1"></td>', context.get("body", ""))
 
 
