@@ -43,6 +43,20 @@ TEST(contract, backward_workspace_is_linear)
                   row->about.name, row->workspace(&call));
 }
 
+/* The first kernel has a thread per score. Asked directly, with no arrays, it must not launch. */
+TEST(refusals, more_backward_blocks_than_a_grid_has)
+{
+    const struct attention_backward call = {
+        .batch = 1, .heads = 1, .kv_heads = 1, .head_dim = 1, .seq_q = 1 << 20, .seq_kv = 1 << 20};
+    const struct attention_backward_kernel *row = kernels();
+    if (!ladder_runs(&row->about))
+        return;
+    refusal_clear();
+    const cudaError_t status = row->launch(&call);
+    cr_expect(status == cudaErrorInvalidValue, "%s: %s", row->about.name, cudaGetErrorName(status));
+    cr_expect(strstr(refusal(), " blocks") != NULL, "%s: '%s'", row->about.name, refusal());
+}
+
 TEST(counters, backward_costs)
 {
     static const struct size counted[] = {{1, 1, 1, 128, 64, 16}, {1, 1, 1, 66, 70, 64},
