@@ -248,16 +248,23 @@ static struct decode_plan decode_async_plan(const struct attention *call)
     return decode_plan_here(call, true, DECODE_ASYNC_RESIDENT);
 }
 
-/* Defines what a decode kernel's row says of its workspace. */
-#define DECODE_WORKSPACE(name)                                                                     \
-    static size_t name##_workspace(const struct attention *call)                                   \
-    {                                                                                              \
-        const struct decode_plan plan = name##_plan(call);                                         \
-        return decode_workspace_of(call, &plan);                                                   \
-    }
-DECODE_WORKSPACE(decode_split)
-DECODE_WORKSPACE(decode_packed)
-DECODE_WORKSPACE(decode_async)
+static size_t decode_split_workspace(const struct attention *call)
+{
+    const struct decode_plan plan = decode_split_plan(call);
+    return decode_workspace_of(call, &plan);
+}
+
+static size_t decode_packed_workspace(const struct attention *call)
+{
+    const struct decode_plan plan = decode_packed_plan(call);
+    return decode_workspace_of(call, &plan);
+}
+
+static size_t decode_async_workspace(const struct attention *call)
+{
+    const struct decode_plan plan = decode_async_plan(call);
+    return decode_workspace_of(call, &plan);
+}
 
 /* The keys that the blocks of a kv head load, over all its tiles of rows. Every seq_q-th tile sees
  * as many. */

@@ -188,7 +188,7 @@ def loop(kernel):
     """Returns (sizes, main): the cases and the variables that hold one of them, and a main() that checks each."""
     names, rows = SIZES[kernel["problem"]].split(), []
     for options in kernel["quick"]:
-        if "--lengths" in options:  # these are drawn
+        if "--lengths" in options or "--page" in options:  # these are drawn
             continue
         given = {size.replace("-", "_"): value or "1" for size, value in re.findall(r"--(\S+)(?: (\d+))?(?= --|$)", re.sub(r" --type \w+", "", options))}
         rows.append([given.get(size) or given.get(SAME.get(size), "0") for size in names])
