@@ -184,9 +184,8 @@ static cudaError_t launch(const struct attention_backward *call, const struct ba
     const bool aligned = rows_aligned(Q, d) && rows_aligned(K, d) && rows_aligned(V, d) &&
                          rows_aligned(dO, d) && rows_aligned(dK, d) && rows_aligned(dV, d);
     const size_t bytes_Q = attention_backward_query_rows(call) * d * sizeof(float);
-    cudaError_t status = attention_backward_row_dots(call, D_sums);
-    if (status == cudaSuccess) /* what atomics add to begins at 0 */
-        status = cudaMemsetAsync(dQ, 0, bytes_Q, call->stream);
+    /* What atomics add to begins at 0. */
+    cudaError_t status = cudaMemsetAsync(dQ, 0, bytes_Q, call->stream);
     if (status == cudaSuccess)
         status =
             cudaFuncSetAttribute(backward_async<Br, Bc, D>,
@@ -208,7 +207,9 @@ extern "C" cudaError_t attention_backward_async(const struct attention_backward 
                                                   const struct backward_tile *) = {
         {SMALL_BACKWARD_TILES(LAUNCH)}, {LARGE_BACKWARD_TILES(LAUNCH)}};
     struct device_limits device;
-    const cudaError_t status = current_device(&device);
+    cudaError_t status = current_device(&device);
+    if (status == cudaSuccess)
+        status = attention_backward_row_dots(call, (float *)call->workspace);
     if (status != cudaSuccess)
         return status;
     const bool large = large_backward_tile_fits(call->head_dim, &device);

@@ -281,7 +281,7 @@ static const char *moved_too_little(const struct trial *trial)
         if (t == trial->placement.null_array)
             unwanted = (double)trial->device[t].bytes;
     }
-    const double added = sizeof(float) * (double)c->atomics; /* atomics write, too */
+    const double added = sizeof(float4) * (double)c->atomics; /* an atomic adds at most that */
     if ((double)c->global_store_bytes + added < outputs - unwanted)
         return "the kernels themselves stored less than the outputs hold";
     if ((double)c->global_load_bytes < now.problem.compulsory_bytes(trial->sizes) - outputs)
