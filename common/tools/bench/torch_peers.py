@@ -8,8 +8,9 @@ steps, or without a PyTorch that has a GPU, it prints one line that nothing was 
 power limits, the clock swings for longer than the usual slice: a slice of 400 ms tells kernels apart that are 1 % apart.
 
 Peers: PyTorch's softmax (03); memory-efficient attention in single precision (04, 05); FlashAttention-2 and cuDNN's
-attention in half precision (06), all of these forward and backward, and forward FlashAttention-3 and -4 where this Python has them: flash_attn_interface or
-fa3_fwd_interface (pip install fa3-fwd: bfloat16 only) or the copy inside xformers; flash_attn.cute (flash-attn-4).
+attention in half precision (06), and FlashAttention-3 and -4 where this Python has them: flash_attn_interface, the copy
+inside xformers or, forward in bfloat16 alone, fa3_fwd_interface (pip install fa3-fwd); flash_attn.cute (flash-attn-4). All
+but the softmax forward and backward.
 """
 import argparse
 import csv
@@ -193,27 +194,32 @@ def xformers_flash3():
                                                      is_causal=causal, num_splits=1)
 
 
-def flash_peers():
-    """Returns forward(query, key, value, causal=) of FlashAttention-3 and -4 by (name, element type), as far as they load, and
-    the packages that they come from."""
-    sources = [("flash3", torch.bfloat16, "fa3_fwd_interface", "fa3-fwd"),
-               ("flash3", torch.float16, "flash_attn_interface", "flash-attn-3"),
-               ("flash3", torch.float16, None, "xformers"),
-               ("flash4", torch.float16, "flash_attn.cute", "flash-attn-4"),
-               ("flash4", torch.bfloat16, "flash_attn.cute", "flash-attn-4")]
-    found, versions = {}, []
-    for name, element, module, package in sources:
-        if (name, element) in found:
-            continue
-        try:
-            version = importlib.metadata.version(package)
-            forward = importlib.import_module(module).flash_attn_func if module else xformers_flash3()
-        except (ImportError, OSError, RuntimeError, StopIteration) as error:
-            print(f"{name}, {str(element)[6:]}: not compared: {package}: {str(error).splitlines()[0]}", flush=True)
-            continue
-        found[name, element] = forward
-        versions.append(f"{package} {version}")
-    return found, sorted(set(versions))
+class Flash:
+    """FlashAttention-3 and -4, as far as they load: functions (query, key, value, causal=) by (name, element type), of which
+    `backward` holds those that have gradients, too, and the packages that they come from."""
+
+    def __init__(self, wanted):
+        self.forward, self.backward, self.packages = {}, {}, set()
+        sources = [("flash3", torch.bfloat16, "fa3_fwd_interface", "fa3-fwd"),
+                   ("flash3", torch.bfloat16, "flash_attn_interface", "flash-attn-3"),
+                   ("flash3", torch.bfloat16, None, "xformers"),
+                   ("flash3", torch.float16, "flash_attn_interface", "flash-attn-3"),
+                   ("flash3", torch.float16, None, "xformers"),
+                   ("flash4", torch.float16, "flash_attn.cute", "flash-attn-4"),
+                   ("flash4", torch.bfloat16, "flash_attn.cute", "flash-attn-4")]
+        for name, element, module, package in sources if wanted else []:
+            if (name, element) in self.backward:
+                continue
+            try:
+                version = importlib.metadata.version(package)
+                forward = importlib.import_module(module).flash_attn_func if module else xformers_flash3()
+            except (ImportError, OSError, RuntimeError, StopIteration) as error:
+                print(f"{name}, {str(element)[6:]}: not compared: {package}: {str(error).splitlines()[0]}", flush=True)
+                continue
+            self.forward.setdefault((name, element), forward)
+            if package != "fa3-fwd":
+                self.backward[name, element] = forward
+            self.packages.add(f"{package} {version}")
 
 
 def flash_peer(forward, inputs, causal):
@@ -223,6 +229,23 @@ def flash_peer(forward, inputs, causal):
         out = forward(*inputs, causal=causal)
         return (out[0] if isinstance(out, (tuple, list)) else out).transpose(1, 2)
     return peer
+
+
+def flash_gradients(forward, inputs, causal, gradient):
+    """Everything from dO to dQ, dK and dV; all in the layout that these kernels want, as in flash_peer."""
+    result = forward(*inputs, causal=causal)
+    out = result[0] if isinstance(result, (tuple, list)) else result
+    if out.requires_grad:
+        def gradients():
+            return torch.autograd.grad(out, inputs, gradient, retain_graph=True)
+    else:
+        results = tuple(torch.empty_like(tensor) for tensor in inputs)
+
+        def gradients():
+            torch.ops.flash_attn_3.bwd(gradient, *inputs, out, result[1], *results, softmax_scale=inputs[0].shape[-1] ** -0.5,
+                                       is_causal=causal)
+            return results
+    return lambda: tuple(tensor.transpose(1, 2) for tensor in gradients())
 
 
 def add_rungs(cell, library, kernels, call, workspace_of, run):
@@ -247,7 +270,7 @@ def backward_peer(backend, inputs, causal, gradient):
     return lambda: torch.autograd.grad(out, inputs, gradient, retain_graph=True)
 
 
-def backward_cell(library, step, stream, sizes, label, peers, element=None):
+def backward_cell(library, step, stream, sizes, label, peers, element=None, flash=None):
     batch, heads, seq, head_dim, causal = sizes
     element = element or torch.float32
     inputs = [torch.randn(batch, heads, seq, head_dim, device="cuda", dtype=element).requires_grad_() for _ in range(3)]
@@ -269,9 +292,16 @@ def backward_cell(library, step, stream, sizes, label, peers, element=None):
     cell.arrays = arrays
     add_rungs(cell, library, kernels_of(library, step, "attention_backward"), call, library.flashsteps_backward_workspace,
               library.attention_backward_run)
-    for name, backend in peers:
+    prepared = [(name, backward_peer, backend, inputs, gradient) for name, backend in peers]
+    newest = [(name, forward) for (name, of), forward in (flash.backward.items() if flash else ()) if of == element]
+    if newest:
+        *theirs, their_gradient = (tensor.detach().transpose(1, 2).contiguous() for tensor in (*inputs, gradient))
+        theirs = [tensor.requires_grad_() for tensor in theirs]
+        prepared += [(name, flash_gradients, forward, theirs, their_gradient) for name, forward in newest]
+        cell.inputs.append(their_gradient)
+    for name, prepare, function, of, by in prepared:
         try:
-            cell.entrants.append((name, "peer", backward_peer(backend, inputs, causal, gradient)))
+            cell.entrants.append((name, "peer", prepare(function, of, causal, by)))
         except RuntimeError as error:
             print(f"{label}: {name}: {str(error).splitlines()[0]}", flush=True)
     add_copy(cell)
@@ -295,12 +325,12 @@ def attention_cell(library, step, stream, sizes, label, peers, element=None, fla
     cell = Cell(label, flops, float(moved), [query, key, value], out)
 
     kernels = kernels_of(library, step)
-    if element == torch.bfloat16 and not kv_heads:
+    if element == torch.bfloat16 and seq_q == seq_kv:
         kernels = kernels[-1:]  # the other kernels are as fast in this type as in half precision
     add_rungs(cell, library, kernels, call, library.flashsteps_workspace, library.attention_run)
     for name, backend in peers:
         cell.entrants.append((name, "peer", attention_peer(backend, query, key, value, causal)))
-    newest = [(name, forward) for (name, of), forward in (flash or {}).items() if of == element]
+    newest = [(name, forward) for (name, of), forward in (flash.forward.items() if flash else ()) if of == element]
     theirs = [tensor.transpose(1, 2).contiguous() for tensor in (query, key, value)] if newest else []
     cell.inputs += theirs
     cell.entrants += [(name, "peer", flash_peer(forward, theirs, causal)) for name, forward in newest]
@@ -328,13 +358,17 @@ def half_cells(library, step, stream, flash):
         label = f"N{seq} d{head_dim} {'causal' if causal else 'full'}{suffix}"
         yield attention_cell(library, step, stream, (16384 // seq, 2048 // head_dim, seq, seq, head_dim, causal), label,
                              peers, element, flash)
+    for causal, seq in itertools.product((True, False), lengths[2:]):
+        label = f"B2 H64/8 N{seq} d128 {'causal' if causal else 'full'} bf16"
+        yield attention_cell(library, step, stream, (2, 64, seq, seq, 128, causal), label, peers, torch.bfloat16, flash, 8)
     for batch, heads, kv_heads, queries, keys in DECODE_SHAPES:
         label = f"B{batch} H{heads}/{kv_heads} {queries}x{keys} d128 decode bf16"
         yield attention_cell(library, step, stream, (batch, heads, queries, keys, 128, False), label, peers, torch.bfloat16, flash,
                              kv_heads)
     for (element, suffix), head_dim, causal, seq in itertools.product(elements, (64, 128), (True, False), lengths):
         label = f"N{seq} d{head_dim} {'causal' if causal else 'full'} backward{suffix}"
-        yield backward_cell(library, step, stream, (16384 // seq, 2048 // head_dim, seq, head_dim, causal), label, peers, element)
+        yield backward_cell(library, step, stream, (16384 // seq, 2048 // head_dim, seq, head_dim, causal), label, peers, element,
+                            flash)
 
 
 class Race:
@@ -513,13 +547,13 @@ def main():
     sensors = Sensors(getattr(torch.cuda.get_device_properties(0), "uuid", ""))
     cells = {"03": softmax_cells, "06": half_cells}.get(arguments.step, float_cells)
 
-    flash, packages = flash_peers() if arguments.step == "06" else ({}, [])
+    flash = Flash(arguments.step == "06")
 
     with open(arguments.out, "w", encoding="utf-8") as file:
         writer = Writer(file)
         if arguments.kernels:
             writer.comment(f"of the rungs only: {' '.join(arguments.kernels)}")
-        write_header(writer, sensors, packages, arguments.slice)
+        write_header(writer, sensors, sorted(flash.packages), arguments.slice)
         race = Race(arguments.step, writer, sensors, arguments.slice)
         for done, cell in enumerate(cells(library, arguments.step, stream, flash)):
             if re.search(arguments.cells, cell.label):
