@@ -126,6 +126,8 @@ CONDITIONAL_TEST(ptx, wgmma_shared, has_architecture(90, true))
     test_wgmma("wgmma_shared_32", 128, false, 3, 1, false);
     test_wgmma("wgmma_shared_none", 128, false, 0, 1, false);
     test_wgmma("wgmma_shared_bfloat16", 128, false, 1, 1, true);
+    test_wgmma("wgmma_shared_n64_128", 64, false, 1, 1, false);
+    test_wgmma("wgmma_shared_n64_bfloat16", 64, false, 1, 0, true);
 }
 
 CONDITIONAL_TEST(ptx, wgmma_registers, has_architecture(90, true))

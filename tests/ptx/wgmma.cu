@@ -68,6 +68,6 @@ static cudaError_t run(const uint32_t *in, uint32_t *out, struct wgmma_layout la
 cudaError_t ptx_wgmma(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
 {
     if (!layout.a_in_registers)
-        return run<128, false>(in, out, layout);
+        return layout.n == 64 ? run<64, false>(in, out, layout) : run<128, false>(in, out, layout);
     return layout.n == 64 ? run<64, true>(in, out, layout) : run<128, true>(in, out, layout);
 }

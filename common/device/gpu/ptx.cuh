@@ -691,6 +691,12 @@ __device__ __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int
     PTX_D_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "  \
              "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
+#define PTX_WGMMA_SHARED_64(TYPE)                                                                  \
+    asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %34, 0;"                        \
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " " PTX_D_32          \
+                 "}, %32, %33, accumulate, 1, 1, 0, 0; }"                                          \
+                 : PTX_FLOATS_32(d, 0)                                                             \
+                 : "l"(a), "l"(b), "r"(accumulate))
 #define PTX_WGMMA_SHARED_128(TYPE)                                                                 \
     asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %66, 0;"                        \
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " " PTX_D_64         \
@@ -702,9 +708,13 @@ template <int N, typename T = __half>
 __device__ __forceinline__ void wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b,
                                              int accumulate)
 {
-    static_assert(N == 128,
+    static_assert(N == 64 || N == 128,
                   "add the shape that is needed: the instruction takes multiples of 8 up to 256");
-    if constexpr (is_bfloat16<T>)
+    if constexpr (N == 64 && is_bfloat16<T>)
+        PTX_WGMMA_SHARED_64("bf16");
+    else if constexpr (N == 64)
+        PTX_WGMMA_SHARED_64("f16");
+    else if constexpr (is_bfloat16<T>)
         PTX_WGMMA_SHARED_128("bf16");
     else
         PTX_WGMMA_SHARED_128("f16");
@@ -742,6 +752,7 @@ __device__ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_
 #undef PTX_WGMMA_REGISTERS_128
 #undef PTX_WGMMA_REGISTERS_64
 #undef PTX_WGMMA_SHARED_128
+#undef PTX_WGMMA_SHARED_64
 #undef PTX_D_64
 #undef PTX_D_32
 #undef PTX_FLOATS_8
