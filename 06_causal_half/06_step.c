@@ -528,13 +528,47 @@ static struct cost backward_mma_cost(const struct attention_backward *call)
     const long long heads = (long long)call->batch * call->heads;
     long long met = 0; /* queries, over the tiles of keys of a head */
     for (int key0 = 0; key0 < call->seq_kv; key0 += BACKWARD_KEYS) {
-        const int first = backward_first_query(call->causal, key0, call->seq_q, call->seq_kv);
+        const int first =
+            backward_first_query(call->causal, key0, call->seq_q, call->seq_kv, BACKWARD_QUERIES);
         met += first < call->seq_q ? call->seq_q - first : 0;
     }
     const long long eights = (2 * keys + 2 * heads * met + 2 * rows) * d / 8;
     const long long floats = 2 * heads * met, sums = rows * d / 4;
     return (struct cost){eights + floats + sums, keys * d + rows + rows * d / 8,
                          16 * eights + 4 * floats + 16 * sums,
+                         4 * keys * d + 4 * rows + 2 * rows * d};
+}
+
+/* dQ in floats, whole tiles of features rounded up, and D. */
+static size_t backward_wgmma_workspace(const struct attention_backward *call)
+{
+    const int cols = call->head_dim <= 64 ? 64 : 128, Br = BACKWARD_WGMMA_QUERIES(cols);
+    const size_t tiles = (size_t)call->batch * call->heads * ceil_div(call->seq_q, Br);
+    return (tiles * Br * cols + attention_backward_query_rows(call)) * sizeof(float);
+}
+
+/* As backward_mma's with these tiles, but Q, dO, K and V come a box of 64 columns at a time. Of
+ * dQ's floats whole tiles are read, and it is stored in pairs. */
+static struct cost backward_wgmma_cost(const struct attention_backward *call)
+{
+    const int panels = call->head_dim <= 64 ? 1 : 2, Br = BACKWARD_WGMMA_QUERIES(call->head_dim);
+    const long long rows = attention_backward_query_rows(call), d = call->head_dim;
+    const long long keys = attention_backward_key_rows(call);
+    const long long heads = (long long)call->batch * call->heads;
+    const long long kv_heads = (long long)call->batch * call->kv_heads;
+    long long met = 0, tiles = 0; /* queries and tiles of them, over the tiles of keys of a head */
+    for (int key0 = 0; key0 < call->seq_kv; key0 += BACKWARD_WGMMA_KEYS) {
+        const int first = backward_first_query(call->causal, key0, call->seq_q, call->seq_kv, Br);
+        met += call->seq_q - first;
+        tiles += ceil_div(call->seq_q - first, Br);
+    }
+    const long long key_tiles = ceil_div(call->seq_kv, BACKWARD_WGMMA_KEYS);
+    const long long boxes = 2 * panels * (kv_heads * key_tiles + heads * tiles);
+    const long long boxed = 2 * (keys + heads * met) * d, eights = 2 * rows * d / 8;
+    const long long floats = 2 * heads * met;
+    const long long sums = heads * ceil_div(call->seq_q, Br) * Br * panels * 64 / 4;
+    return (struct cost){boxes + eights + floats + sums, keys * d + rows + rows * d / 2,
+                         2 * boxed + 16 * eights + 4 * floats + 16 * sums,
                          4 * keys * d + 4 * rows + 2 * rows * d};
 }
 
@@ -547,6 +581,18 @@ static const struct attention_backward_kernel backward[] = {
         .about.architecture = "sm_80", .about.flushes_subnormals = true, .types = F16 | BF16,
         .max_head_dim = 128, .head_dim_multiple = 8, .alignment = 16, .causal = true,
         .workspace = backward_mma_workspace, .cost = backward_mma_cost),
+    ATTENTION_BACKWARD_ROW(
+        backward_wgmma, "25_backward_wgmma.cu",
+        "warpgroups multiply what a producer warp requests; dQ is added as it lies in registers",
+        .about.claims = "--heads 1 --seq 256 --head-dim 64: matrix_multiplies >= 20000000, "
+                        "matrix_multiplies <= 21000000, atomics <= 8192, global_loads <= 9300",
+        .about.edges =
+            "--heads 2 --kv-heads 1,1,2,1 --seq-q 127,128,129,300 --seq-kv 129,128,127,260 "
+            "--head-dim 64,72,128,40 --type f16,bf16,f16,bf16 --causal 0,1,1,1",
+        .about.after = "backward_mma", .about.architecture = "sm_90a",
+        .about.flushes_subnormals = true, .types = F16 | BF16, .max_head_dim = 128,
+        .head_dim_multiple = 8, .alignment = 16, .causal = true,
+        .workspace = backward_wgmma_workspace, .cost = backward_wgmma_cost),
     {.about.name = NULL},
 };
 

@@ -27,8 +27,8 @@
  */
 #include "06_causal_half/06_step.h"
 #include "06_causal_half/padded_tile.cuh"
-#include "06_causal_half/score_rows.cuh"
 #include "backward_plan.h"
+#include "row_dots.cuh"
 
 static const int Br = BACKWARD_QUERIES;
 static const int Bc = BACKWARD_KEYS;
@@ -43,38 +43,6 @@ struct shared_tiles {
     T dS[Bc][Br + PAD]; /* transposed */
     float LSE[Br], D[Br];
 };
-
-/* Eight neighbouring elements as floats. */
-template <typename T>
-static __device__ __forceinline__ void load_eight(float (&x)[8], const T *from)
-{
-    const uint4 eight = *(const uint4 *)from;
-    const T *element = (const T *)&eight;
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        x[i] = (float)element[i];
-}
-
-/* D of each query: a warp has a row of dO and of O, a lane eight features. */
-template <typename T>
-__global__ void backward_row_dots(const T *dO, const T *O, float *D, int head_dim, int rows)
-{
-    const int row = blockIdx.x * (THREADS / WARP) + threadIdx.x / WARP;
-    const int col = threadIdx.x % WARP * 8;
-    if (row >= rows) /* the whole warp leaves */
-        return;
-    float sum = 0.0f;
-    if (col < head_dim) {
-        float a[8], b[8];
-        load_eight(a, dO + (size_t)row * head_dim + col);
-        load_eight(b, O + (size_t)row * head_dim + col);
-        for (int i = 0; i < 8; i++)
-            sum += a[i] * b[i];
-    }
-    sum = warp_sum(sum);
-    if (col == 0)
-        D[row] = sum;
-}
 
 /* dQ from the floats in the workspace, eight elements a thread. */
 template <typename T>
@@ -145,7 +113,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     load_tile<Bc, HEAD_DIM, THREADS>(tiles.V, V + (size_t)key0 * head_dim, seq_kv - key0, head_dim);
     float acc_K[HEAD_DIM / 2] = {}, acc_V[HEAD_DIM / 2] = {};
 
-    const int first_row = backward_first_query(CAUSAL, key0, seq_q, seq_kv);
+    const int first_row = backward_first_query(CAUSAL, key0, seq_q, seq_kv, Br);
     for (int head = kv_head * group; head < (kv_head + 1) * group; head++)
         for (int row0 = first_row; row0 < seq_q; row0 += Br) {
             const size_t query = (size_t)head * seq_q + row0;
@@ -229,11 +197,9 @@ static cudaError_t launch(const struct attention_backward *call)
     if (status != cudaSuccess)
         return status;
 
-    const int row_blocks = ceil_div((int)rows, THREADS / WARP);
     const int blocks = call->batch * call->kv_heads * ceil_div(call->seq_kv, Bc);
     const size_t eights = elements / 8;
-    backward_row_dots<<<row_blocks, THREADS, 0, call->stream>>>(
-        (const T *)call->dO, (const T *)call->O, D, call->head_dim, (int)rows);
+    launch_row_dots<T>(call, D);
     backward_mma<T, HEAD_DIM, CAUSAL><<<blocks, THREADS, bytes, call->stream>>>(
         (const T *)call->Q, (const T *)call->K, (const T *)call->V, (const T *)call->dO, D, dQ,
         (T *)call->dK, (T *)call->dV, *call);
