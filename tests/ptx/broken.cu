@@ -34,6 +34,8 @@ __global__ void copy_async(enum mistake mistake, const uint32_t *in, uint32_t *o
     __syncthreads(); /* every thread has waited for its own copies */
     for (int i = threadIdx.x; i < BROKEN_WORDS; i += blockDim.x)
         out[i] = tile[i];
+    if (mistake == BULK_ADD_MISALIGNED)
+        bulk_add((float *)&out[1], shared_address(tile), sizeof tile);
     if (mistake == RED_MISALIGNED)
         red_add_4((float *)&out[1], make_float4(0.0f, 0.0f, 0.0f, 0.0f));
 }

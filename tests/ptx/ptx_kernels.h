@@ -35,6 +35,9 @@ ptx_kernel ptx_movmatrix;
 /* red_add.cu: four floats of each of 64 threads, then 32 that they are added to -> these 32 */
 ptx_kernel ptx_red_add;
 
+/* bulk_add.cu: 64 floats of each of 4 blocks, then 64 that they are added to -> these 64 */
+ptx_kernel ptx_bulk_add;
+
 /* mma.cu: a[4], b[2], d[4] of each lane -> d[4] of each lane; factors are halves or bfloat16 */
 ptx_kernel ptx_mma;
 ptx_kernel ptx_mma_bfloat16;

@@ -60,18 +60,28 @@ CONDITIONAL_TEST(ptx, stmatrix, has_architecture(90, false))
 /* ---- additions to memory ---- */
 
 /* The sums are of small whole numbers, so no order of additions rounds. */
-CONDITIONAL_TEST(ptx, red_add, has_architecture(75, false))
+static void test_additions(ptx_kernel *kernel, int places)
 {
-    uint32_t in[288], out[32] = {0};
-    float expected[32] = {0};
-    for (int i = 0; i < 288; i++) {
+    uint32_t in[256 + 64], out[64] = {0};
+    float expected[64] = {0};
+    for (int i = 0; i < 256 + places; i++) {
         const float addend = (float)(i * 37 % 101 - 50);
         in[i] = bits_of(addend);
-        expected[i % 32] += addend;
+        expected[i % places] += addend;
     }
-    run(ptx_red_add, in, 288, out, 32);
-    for (int i = 0; i < 32; i++)
+    run(kernel, in, 256 + places, out, places);
+    for (int i = 0; i < places; i++)
         cr_assert_eq(out[i], bits_of(expected[i]), "place %d", i);
+}
+
+CONDITIONAL_TEST(ptx, red_add, has_architecture(75, false))
+{
+    test_additions(ptx_red_add, 32);
+}
+
+CONDITIONAL_TEST(ptx, bulk_add, has_architecture(90, false))
+{
+    test_additions(ptx_bulk_add, 64);
 }
 
 /* ---- products by a warp ---- */

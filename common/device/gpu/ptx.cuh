@@ -555,6 +555,19 @@ __device__ __forceinline__ void tma_store(const CUtensorMap *map, int x, int y, 
         : "memory");
 }
 
+/*
+ * Adds floats from shared memory to as many in global memory, each atomically, sm_90
+ * (cp.reduce.async.bulk). Both addresses and the number of bytes are multiples of 16. It is waited
+ * for as tma_store is, and in the same groups.
+ */
+__device__ __forceinline__ void bulk_add(float *global, uint32_t shared, int bytes)
+{
+    asm volatile(
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(global),
+        "r"(shared), "r"(bytes)
+        : "memory");
+}
+
 __device__ __forceinline__ void tma_store_commit(void)
 {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");

@@ -114,6 +114,7 @@ void tma_load(uint32_t shared, const CUtensorMap *map, int x, int y, int z, uint
 void tma_load_multicast(uint32_t shared, const CUtensorMap *map, int x, int y, int z,
                         uint64_t *barrier, uint16_t ranks, SIMT_CALL_SITE);
 void tma_store(const CUtensorMap *map, int x, int y, int z, uint32_t shared, SIMT_CALL_SITE);
+void bulk_add(float *global, uint32_t shared, int bytes, SIMT_CALL_SITE);
 void tma_store_commit(void);
 void tma_store_wait(unsigned pending, bool only_read);
 void tma_prefetch_map(const CUtensorMap *map, SIMT_CALL_SITE);

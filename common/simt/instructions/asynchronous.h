@@ -125,9 +125,11 @@ struct TensorLoad : Box {
     Thread *thread; /* the thread that started it; null for one of another block */
 };
 
+/* This is the store of a box, or of a row of floats that are added. */
 struct TensorStore : InGroup, Box {
     /* They are the bytes as the store found them. They must be the same when it reads. */
     std::vector<char> bytes;
+    float *sums; /* what the floats are added to; null for a box */
 };
 
 /* ---- wgmma ---- */

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <ptx.cuh>
+#include <simt/atomics.h>
 
 namespace simt
 {
@@ -149,20 +150,27 @@ bool complete_tensor_load(BlockWork &work)
     return true;
 }
 
-/* ---- stores: the box must not change between the start and the read ---- */
+/* ---- stores: the source must not change between the start and the read ---- */
 
 static void read_store(const TensorStore &store)
 {
-    if (read_box(store) != store.bytes)
+    const size_t bytes = store.bytes.size();
+    if (store.sums ? memcmp(store.shared, store.bytes.data(), bytes) != 0
+                   : read_box(store) != store.bytes)
         fail_at(store.call, "the shared memory that it was reading was overwritten; "
                             "tma_store_wait_read() comes first");
-    checker->access(store.shared, box_bytes(store.map), proxy_read, store.call.where);
+    checker->access(store.shared, bytes, proxy_read, store.call.where);
 }
 
 void write_stores(ThreadWork &thread, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const TensorStore &store = thread.stores.work[i];
+        if (store.sums) {
+            simt_atomic_add_floats(store.sums, reinterpret_cast<const float *>(store.bytes.data()),
+                                   store.bytes.size() / sizeof(float), store.call.where);
+            continue;
+        }
         for (size_t r = 0; r < box_rows(store.map); r++) {
             const BoxRow row = box_row(store, r);
             memcpy(row.global, store.bytes.data() + row.offset, row.bytes);
@@ -248,7 +256,22 @@ void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t sh
                     i, box.coordinates[i]);
     checker->access(box.shared, box_bytes(box.map), proxy_read, call.where);
     touch_global(box, true, 0, call);
-    stores.work.push_back({{call, stores.closed}, box, read_box(box)});
+    stores.work.push_back({{call, stores.closed}, box, read_box(box), nullptr});
+}
+
+void ptx::bulk_add(float *global, uint32_t shared, int bytes, Site site)
+{
+    const Call call("bulk_add()", site);
+    Groups<TensorStore> &stores = thread_work().stores;
+    if (bytes <= 0 || size_t(bytes) % chunk || reinterpret_cast<uintptr_t>(global) % chunk)
+        fail_at(call, "%d bytes to global address %p; both must be multiples of 16", bytes,
+                static_cast<void *>(global));
+    if (in_device_arena(global) && !is_device_range(global, size_t(bytes)))
+        fail_at(call, "%d bytes at %p lead outside of any allocation", bytes,
+                static_cast<void *>(global));
+    char *const place = shared_place(shared, size_t(bytes), chunk, call);
+    checker->access(place, size_t(bytes), proxy_read, call.where);
+    stores.work.push_back({{call, stores.closed}, {{}, {}, place}, {place, place + bytes}, global});
 }
 
 void ptx::tma_store_commit(void) { thread_work().stores.commit("tma_store_commit"); }

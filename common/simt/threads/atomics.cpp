@@ -93,10 +93,10 @@ void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *updat
     checker->atomic_done();
 }
 
-void simt_atomic_add_4(float *address, const float addends[4], const void *where)
+void simt_atomic_add_floats(float *address, const float *addends, size_t count, const void *where)
 {
-    notice(address, 4 * sizeof *address, atomic_update, where);
-    for (int i = 0; i < 4; i++)
+    notice(address, count * sizeof *address, atomic_update, where);
+    for (size_t i = 0; i < count; i++)
         replace(reinterpret_cast<uint32_t *>(&address[i]), [=](uint32_t old) {
             return combined(old, simt_add_float, uint32_t(to_word(addends[i])));
         });

@@ -50,7 +50,7 @@ REPORTS = (
     ("bounds", r"out of bounds|illegal address|an illegal memory access|use after free|misaligned address|red\.v4\.f32|null pointer|host pointer"),
     ("barrier", r"a divergent barrier|a barrier that not all|a warp operation|named barrier|threads wait for something|"
                 r"cluster_(?:arrive|wait)\(\)|\S+ at \S+: lane \d+ calls it with mask"),
-    ("asynchronous", r"(cp\.async|wgmma|tma_|(?:cluster_)?mbarrier|cluster_store_async|named_barrier|stmatrix|ldmatrix|registers_)"),
+    ("asynchronous", r"(cp\.async|wgmma|tma_|bulk_add|(?:cluster_)?mbarrier|cluster_store_async|named_barrier|stmatrix|ldmatrix|registers_)"),
     ("unfinished", r"block \(\d+,\d+,\d+\) ended while"),
 )
 

@@ -15,8 +15,8 @@ typedef void simt_atomic_function(void *cell, const void *operand);
 void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *update,
                         const void *operand, void *before);
 
-/* Adds four floats to four neighbours, in one access of the kernel's line `where`. */
-void simt_atomic_add_4(float *address, const float addends[4], const void *where);
+/* Adds floats to as many neighbours, in one access of the kernel's line `where`. */
+void simt_atomic_add_floats(float *address, const float *addends, size_t count, const void *where);
 }
 
 namespace simt
