@@ -220,14 +220,20 @@ static struct cost drawn_pairs_cost(const struct attention_kernel *row,
     return (causal_pairs_pay(call) ? cost_of_pairs : multicast_cost)(row, call);
 }
 
-/* A decode kernel's plan on the current device; no runs where attention_run() refuses the call, or
- * O is empty. */
+/* Whether a decode kernel's workspace and cost can be asked for: not where attention_run() refuses
+ * the call, or O is empty. */
+static bool decode_has_plan(const struct attention *call)
+{
+    const size_t rows = attention_query_rows(call);
+    return rows != 0 && rows <= INT_MAX && call->kv_heads >= 1 && call->kv_heads <= call->heads &&
+           call->seq_kv >= 0;
+}
+
+/* A decode kernel's plan on the current device; no runs where there is none. */
 static struct decode_plan decode_plan_here(const struct attention *call, bool packed, int resident)
 {
     struct device_limits device;
-    const size_t rows = attention_query_rows(call);
-    if (rows == 0 || rows > INT_MAX || call->kv_heads < 1 || call->kv_heads > call->heads ||
-        call->seq_kv < 0)
+    if (!decode_has_plan(call))
         return (struct decode_plan){0};
     current_device(&device);
     return decode_plan_of(call, packed ? decode_tile_rows(call) : 1, resident, &device);
@@ -266,35 +272,62 @@ static size_t decode_async_workspace(const struct attention *call)
     return decode_workspace_of(call, &plan);
 }
 
+static struct balanced_plan balanced_plan_here(const struct attention *call)
+{
+    struct device_limits device;
+    if (!decode_has_plan(call))
+        return (struct balanced_plan){0};
+    current_device(&device);
+    return balanced_plan_of(call, &device);
+}
+
+static size_t decode_balanced_workspace(const struct attention *call)
+{
+    const struct balanced_plan plan = balanced_plan_here(call);
+    return balanced_workspace_of(call, &plan);
+}
+
 /* The keys that the blocks of a kv head load, over all its tiles of rows. Every seq_q-th tile sees
  * as many. */
-static long long decode_loaded_keys(const struct attention *call, struct decode_plan plan)
+static long long decode_loaded_keys(const struct attention *call, int head_rows, int tile_rows)
 {
-    const long long full = plan.head_rows / plan.tile_rows, period = call->causal ? call->seq_q : 1;
-    const int left = plan.head_rows % plan.tile_rows;
+    const long long full = head_rows / tile_rows, period = call->causal ? call->seq_q : 1;
+    const int left = head_rows % tile_rows;
     long long keys = 0;
     for (long long tile = 0; tile < period && tile < full; tile++)
         keys += (full - tile + period - 1) / period *
-                decode_seen_by_any(*call, (int)tile * plan.tile_rows, plan.tile_rows, call->seq_kv);
-    return left > 0 ? keys + decode_seen_by_any(*call, plan.head_rows - left, left, call->seq_kv)
-                    : keys;
+                decode_seen_by_any(*call, (int)tile * tile_rows, tile_rows, call->seq_kv);
+    return left > 0 ? keys + decode_seen_by_any(*call, head_rows - left, left, call->seq_kv) : keys;
+}
+
+/* What becomes of the rows: how many times one is begun, and how many times what it leaves is
+ * merged in another launch or block, over all rows. */
+struct decode_rows {
+    long long begun, merged;
+};
+
+static struct decode_rows rows_in_runs(const struct attention *call, struct decode_plan plan)
+{
+    const long long begun = (long long)attention_query_rows(call) * plan.runs;
+    return (struct decode_rows){begun, plan.runs > 1 ? begun : 0};
 }
 
 /* K and V, 8 elements a load, of the keys that a tile of rows sees; Q, which `loads_Q` times as
  * many threads load `load_Q` elements at a time; O in fours. Where there are several runs, floats
  * on the way: a lane of the merge loads four features of a run, and its m and l. */
-static struct cost decode_cost(const struct attention *call, struct decode_plan plan,
+static struct cost decode_cost(const struct attention *call, int tile_rows, struct decode_rows of,
                                long long loads_Q, int load_Q)
 {
     const long long kv_heads = (long long)call->batch * call->kv_heads, d = call->head_dim;
-    const long long rows = kv_heads * plan.head_rows, runs = plan.runs;
-    const long long keys = kv_heads * decode_loaded_keys(call, plan);
-    const long long elements_Q = rows * runs * loads_Q * d;
-    const long long merged = runs > 1 ? rows * runs : 0; /* a run's rows */
-    return (struct cost){
-        2 * keys * d / 8 + elements_Q / load_Q + merged * (d / 2), (merged + rows) * (d / 4 + 1),
-        sizeof(uint16_t) * (2 * keys * d + elements_Q) + merged * 6 * d,
-        rows * (sizeof(uint16_t) * d + sizeof(float)) + merged * (d + 2) * sizeof(float)};
+    const int head_rows = call->heads / call->kv_heads * call->seq_q;
+    const long long rows = kv_heads * head_rows;
+    const long long keys = kv_heads * decode_loaded_keys(call, head_rows, tile_rows);
+    const long long elements_Q = of.begun * loads_Q * d;
+    return (struct cost){2 * keys * d / 8 + elements_Q / load_Q + of.merged * (d / 2),
+                         (of.merged + rows) * (d / 4 + 1),
+                         sizeof(uint16_t) * (2 * keys * d + elements_Q) + of.merged * 6 * d,
+                         rows * (sizeof(uint16_t) * d + sizeof(float)) +
+                             of.merged * (d + 2) * sizeof(float)};
 }
 
 static struct cost decode_split_cost(const struct attention_kernel *row,
@@ -302,21 +335,57 @@ static struct cost decode_split_cost(const struct attention_kernel *row,
 {
     (void)row;
     const int lanes = call->head_dim > 64 ? 16 : 8;
-    return decode_cost(call, decode_split_plan(call), DECODE_SPLIT_THREADS / lanes, 8);
+    return decode_cost(call, 1, rows_in_runs(call, decode_split_plan(call)),
+                       DECODE_SPLIT_THREADS / lanes, 8);
+}
+
+/* Of the kernels whose warps have a tile of rows. */
+static struct cost decode_tile_cost(const struct attention *call, struct decode_rows rows)
+{
+    const int tile_rows = decode_tile_rows(call);
+    return decode_cost(call, tile_rows, rows, 64 / tile_rows, 2);
 }
 
 static struct cost decode_packed_cost(const struct attention_kernel *row,
                                       const struct attention *call)
 {
     (void)row;
-    return decode_cost(call, decode_packed_plan(call), 64 / decode_tile_rows(call), 2);
+    return decode_tile_cost(call, rows_in_runs(call, decode_packed_plan(call)));
 }
 
 static struct cost decode_async_cost(const struct attention_kernel *row,
                                      const struct attention *call)
 {
     (void)row;
-    return decode_cost(call, decode_async_plan(call), 64 / decode_tile_rows(call), 2);
+    return decode_tile_cost(call, rows_in_runs(call, decode_async_plan(call)));
+}
+
+static int rows_of_item(struct balanced_plan plan, int row_tiles, long long item)
+{
+    const int row0 = (int)(item % row_tiles) * plan.tile_rows;
+    return plan.head_rows - row0 < plan.tile_rows ? plan.head_rows - row0 : plan.tile_rows;
+}
+
+/* With sequences of the same length. An item that shares share out is begun more than once. */
+static struct cost decode_balanced_cost(const struct attention_kernel *row,
+                                        const struct attention *call)
+{
+    (void)row;
+    const struct balanced_plan plan = balanced_plan_here(call);
+    const int row_tiles = plan.items / call->kv_heads, units = balanced_units(call->seq_kv);
+    const long long all = (long long)call->batch * plan.items * units;
+    const long long share = balanced_share(all, plan.blocks);
+    struct decode_rows rows = {(long long)attention_query_rows(call), 0};
+    for (long long end = share; end < all; end += share) {
+        if (end % units == 0)
+            continue;
+        const long long item = end / units;
+        const int of_item = rows_of_item(plan, row_tiles, item);
+        const bool first_cut = end - share <= item * units;
+        rows.begun += of_item;
+        rows.merged += (first_cut ? 2 : 1) * of_item;
+    }
+    return decode_tile_cost(call, rows);
 }
 
 static const struct attention_kernel core[] = {
@@ -468,7 +537,7 @@ static const struct attention_kernel variants[] = {
 };
 
 /* One key, none, tiles and one more or fewer; one query to 16 and more, in groups of 1, 3, 4 and 8;
- * pages smaller than a tile, as large and larger, and lengths. */
+ * pages smaller than a tile, as large and larger, lengths, and more sequences than lanes. */
 #define DECODE_EDGES                                                                               \
     "--heads 8 --kv-heads 1 --seq-q 1,1,2,1,1,2,1 --seq-kv 1,63,64,65,127,128,513 "                \
     "--head-dim 128,64,40,128,8,72,128 --causal 0,1,1,0,0,1,1 --inputs ascending;"                 \
@@ -480,7 +549,8 @@ static const struct attention_kernel variants[] = {
     "--batch 5 --heads 2 --kv-heads 1 --seq-q 1,4 --seq-kv 2,700 --head-dim 64 --lengths "         \
     "--causal 0,1 --inputs large,special;"                                                         \
     "--heads 2 --kv-heads 1 --seq-q 1 --seq-kv 3000 --head-dim 64,128 --inputs "                   \
-    "ascending,descending --launches 3"
+    "ascending,descending --launches 3;"                                                           \
+    "--batch 70,100 --heads 2 --kv-heads 1 --seq-q 1 --seq-kv 200 --head-dim 8 --lengths 0,1"
 
 /* Shown: a group of heads, and several runs. */
 #define DECODE_SHOWN "--heads 4 --kv-heads 1 --seq-q 1 --seq-kv 512"
@@ -508,6 +578,13 @@ static const struct attention_kernel decode[] = {
                                   "40000, matrix_multiplies >= 8000000",
                   .about.after = "decode_packed", DECODE_LIMITS,
                   .workspace = decode_async_workspace, .cost = decode_async_cost),
+    ATTENTION_ROW(decode_balanced, "27_decode_balanced.cu",
+                  "equal shares of all tiles, by lengths; the last block of an item merges it",
+                  .about.claims = "--batch 6 --heads 8 --kv-heads 1 --seq-q 2 --seq-kv 4096 "
+                                  "--lengths: launches <= 1, blocks <= 16, atomics >= 16, "
+                                  "copies_ahead >= 100000",
+                  .about.after = "decode_async", DECODE_LIMITS,
+                  .workspace = decode_balanced_workspace, .cost = decode_balanced_cost),
     {.about.name = NULL},
 };
 

@@ -195,7 +195,8 @@ static cudaError_t launch(const struct attention *call)
     if (status != cudaSuccess)
         return status;
     const struct decode_plan plan = decode_plan_of(call, 1, DECODE_SPLIT_RESIDENT, &device);
-    const struct decode_output out = decode_output_of(call, plan.runs);
+    const struct decode_output out =
+        decode_output_of(call, plan.runs, (int)attention_query_rows(call));
     decode_split<T, HEAD_DIM><<<plan.blocks, THREADS, 0, call->stream>>>(
         (const T *)call->Q, (const T *)call->K, (const T *)call->V, out, *call, plan);
     const cudaError_t launched = cudaGetLastError();

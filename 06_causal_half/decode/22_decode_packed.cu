@@ -85,7 +85,8 @@ static cudaError_t launch(const struct attention *call)
         return status;
     const struct decode_plan plan =
         decode_plan_of(call, 16 * ROW_WARPS, DECODE_PACKED_RESIDENT, &device);
-    const struct decode_output out = decode_output_of(call, plan.runs);
+    const struct decode_output out =
+        decode_output_of(call, plan.runs, (int)attention_query_rows(call));
     decode_packed<T, HEAD_DIM, ROW_WARPS><<<plan.blocks, THREADS, 0, call->stream>>>(
         (const T *)call->Q, (const T *)call->K, (const T *)call->V, out, *call, plan);
     status = cudaGetLastError();

@@ -107,7 +107,8 @@ static cudaError_t launch(const struct attention *call)
         return status;
     const struct decode_plan plan =
         decode_plan_of(call, 16 * ROW_WARPS, DECODE_ASYNC_RESIDENT, &device);
-    const struct decode_output out = decode_output_of(call, plan.runs);
+    const struct decode_output out =
+        decode_output_of(call, plan.runs, (int)attention_query_rows(call));
     const int bytes = sizeof(union shared_memory<T, HEAD_DIM>);
     status = cudaFuncSetAttribute((const void *)decode_async<T, HEAD_DIM, ROW_WARPS>,
                                   cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);

@@ -15,7 +15,8 @@ enum {
     /* Blocks that share a multiprocessor, by their registers and shared memory. */
     DECODE_SPLIT_RESIDENT = 8,
     DECODE_PACKED_RESIDENT = 2,
-    DECODE_ASYNC_RESIDENT = 2
+    DECODE_ASYNC_RESIDENT = 2,
+    DECODE_BALANCED_RESIDENT = 2
 };
 
 /*
@@ -114,6 +115,81 @@ static inline size_t decode_workspace_of(const struct attention *call,
     return plan->runs > 1 ? (size_t)plan->runs * attention_query_rows(call) *
                                 ((size_t)call->head_dim + 2) * sizeof(float)
                           : 0;
+}
+
+/*
+ * decode_balanced: the device knows the lengths, so it cuts the work itself. An item is a tile of
+ * rows of a kv head; it has as many units as its sequence has tiles of keys. The units of all items
+ * stand in one line, sequence by sequence, and each block takes an equal share of that line.
+ */
+struct balanced_plan {
+    int head_rows, tile_rows;
+    int items; /* of a sequence */
+    int blocks;
+};
+
+static const long long LEAST_SHARE = 2; /* units that are worth a block */
+
+/* A sequence without keys has one unit: its rows must be stored all the same. */
+static inline __host__ __device__ int balanced_units(int keys)
+{
+    return keys > 0 ? (keys - 1) / DECODE_KEYS + 1 : 1;
+}
+
+/* Returns how many of so many units a block takes. The last blocks may have fewer, or none. */
+static inline __host__ __device__ long long balanced_share(long long units, int blocks)
+{
+    const long long share = (units + blocks - 1) / blocks;
+    return share > LEAST_SHARE ? share : LEAST_SHARE;
+}
+
+/* For calls as decode_plan_of() takes them: as many blocks as are resident, or have a share when
+ * every sequence is as long as can be. */
+static inline struct balanced_plan balanced_plan_of(const struct attention *call,
+                                                    const struct device_limits *device)
+{
+    struct balanced_plan plan;
+    plan.head_rows = call->heads / call->kv_heads * call->seq_q;
+    plan.tile_rows = decode_tile_rows(call);
+    plan.items = call->kv_heads * ceil_div(plan.head_rows, plan.tile_rows);
+    const long long units = (long long)call->batch * plan.items * balanced_units(call->seq_kv);
+    const long long useful = (units + LEAST_SHARE - 1) / LEAST_SHARE;
+    const int slots = device->multiprocessors * DECODE_BALANCED_RESIDENT;
+    plan.blocks = useful < slots ? (int)useful : slots;
+    return plan;
+}
+
+/*
+ * The units of an item lie in the shares of neighbouring blocks, and what such a block leaves is a
+ * piece. One item at most has begun before a block's share, and one goes on behind it: two places
+ * in the workspace are enough for a block.
+ */
+struct balanced_pieces {
+    int count;
+    int first_block; /* has the first piece, and no other item's first of several */
+};
+
+static inline __host__ __device__ struct balanced_pieces
+balanced_pieces_of(long long first_unit, int units, long long share)
+{
+    struct balanced_pieces pieces;
+    pieces.first_block = (int)(first_unit / share);
+    pieces.count = (int)((first_unit + units - 1) / share) - pieces.first_block + 1;
+    return pieces;
+}
+
+static inline __host__ __device__ int balanced_place(struct balanced_pieces pieces, int piece)
+{
+    return 2 * (pieces.first_block + piece) + (piece == 0);
+}
+
+/* For each place a tile of rows of O, not divided by l, then m and l; then a counter a block. */
+static inline size_t balanced_workspace_of(const struct attention *call,
+                                           const struct balanced_plan *plan)
+{
+    return (size_t)plan->blocks *
+           (2 * (size_t)plan->tile_rows * ((size_t)call->head_dim + 2) * sizeof(float) +
+            sizeof(unsigned int));
 }
 
 #endif

@@ -15,27 +15,28 @@
 #include "06_causal_half/score_rows.cuh"
 #include "decode_plan.h"
 
-/* O and LSE as the caller wants them, and the workspace for runs: [runs, all_rows, head_dim] and
- * [runs, all_rows]. */
+/* O and LSE as the caller wants them, and the workspace for runs: [runs, rows, head_dim] and
+ * [runs, rows]. The rows are all there are, or a tile's in decode_balanced. */
 struct decode_output {
     void *O;
     float *LSE;
     float *O_runs;
     float2 *state_runs; /* m, l */
-    int all_rows, head_dim, runs;
+    int rows, head_dim, runs;
 };
 
-static inline struct decode_output decode_output_of(const struct attention *call, int runs)
+static inline struct decode_output decode_output_of(const struct attention *call, int runs,
+                                                    int rows)
 {
     struct decode_output out;
     out.O = call->O;
     out.LSE = call->LSE;
-    out.all_rows = (int)attention_query_rows(call);
+    out.rows = rows;
     out.head_dim = call->head_dim;
     out.runs = runs;
     out.O_runs = (float *)call->workspace;
     out.state_runs =
-        (float2 *)(out.O_runs + (runs > 1 ? (size_t)runs * out.all_rows * out.head_dim : 0));
+        (float2 *)(out.O_runs + (runs > 1 ? (size_t)runs * out.rows * out.head_dim : 0));
     return out;
 }
 
@@ -88,7 +89,7 @@ static __device__ __forceinline__ void store_run(const struct decode_output &out
         store_result<T>(out, row, feature, state);
         return;
     }
-    const size_t place = (size_t)run * out.all_rows + row;
+    const size_t place = (size_t)run * out.rows + row;
     *(float4 *)&out.O_runs[place * out.head_dim + feature] = state.o;
     if (feature == 0)
         out.state_runs[place] = make_float2(state.m, state.l);
@@ -97,7 +98,7 @@ static __device__ __forceinline__ void store_run(const struct decode_output &out
 static __device__ __forceinline__ struct running load_run(const struct decode_output &out, int run,
                                                           int row, int feature)
 {
-    const size_t place = (size_t)run * out.all_rows + row;
+    const size_t place = (size_t)run * out.rows + row;
     const float2 m_l = out.state_runs[place];
     const struct running state = {m_l.x, m_l.y,
                                   *(const float4 *)&out.O_runs[place * out.head_dim + feature]};
@@ -119,7 +120,7 @@ static __global__ void __launch_bounds__(MERGE_THREADS)
     __shared__ float4 o_of_group[GROUPS][LANES];
     const int group = threadIdx.x / LANES, lane = threadIdx.x % LANES, feature = lane * 4;
     const int row = blockIdx.x * (GROUPS / row_groups) + group / row_groups;
-    const bool inside = row < out.all_rows && feature < out.head_dim;
+    const bool inside = row < out.rows && feature < out.head_dim;
 
     struct running state = nothing();
 #pragma unroll 4
@@ -151,8 +152,7 @@ static cudaError_t launch_merge(const struct decode_output &out, cudaStream_t st
     while (row_groups < GROUPS && 2 * row_groups <= out.runs)
         row_groups *= 2;
     merge_runs<T, HEAD_DIM>
-        <<<ceil_div(out.all_rows, GROUPS / row_groups), MERGE_THREADS, 0, stream>>>(out,
-                                                                                    row_groups);
+        <<<ceil_div(out.rows, GROUPS / row_groups), MERGE_THREADS, 0, stream>>>(out, row_groups);
     return cudaGetLastError();
 }
 

@@ -212,6 +212,55 @@ static void judge_decode_plan(const struct attention *call, const struct device_
     judged++;
 }
 
+/* Of sequences of all lengths, every block that an item's units lie in has a place of its own for
+ * the piece, and no other item counts where this one does. */
+static void judge_balanced(const struct attention *call, const struct device_limits *device)
+{
+    const struct balanced_plan plan = balanced_plan_of(call, device);
+    const int row_tiles = plan.items / call->kv_heads;
+    cr_assert(plan.items % call->kv_heads == 0 && plan.tile_rows == decode_tile_rows(call));
+    cr_assert(row_tiles * (long long)plan.tile_rows >= plan.head_rows &&
+              (row_tiles - 1LL) * plan.tile_rows < plan.head_rows);
+    cr_assert(plan.blocks >= 1 &&
+              plan.blocks <= device->multiprocessors * DECODE_BALANCED_RESIDENT);
+    cr_assert(balanced_workspace_of(call, &plan) % sizeof(float[2]) <= sizeof(int));
+
+    enum { MOST = 8 };
+    const int sequences = call->batch < MOST ? call->batch : MOST;
+    const int items = plan.items < MOST ? plan.items : MOST;
+    uint64_t state = (uint64_t)call->seq_kv + 1;
+    int units[MOST];
+    long long all = 0;
+    for (int b = 0; b < sequences; b++) {
+        units[b] = balanced_units((int)(plan_random(&state) % ((uint64_t)call->seq_kv + 1)));
+        cr_assert(units[b] >= 1);
+        all += (long long)units[b] * items;
+    }
+    const long long share = balanced_share(all, plan.blocks);
+    cr_assert(share * plan.blocks >= all && share >= LEAST_SHARE);
+
+    bool *const taken = calloc(3 * (size_t)plan.blocks, sizeof *taken);
+    long long first = 0;
+    for (int n = 0; n < sequences * items; n++) {
+        const int own = units[n / items];
+        const struct balanced_pieces pieces = balanced_pieces_of(first, own, share);
+        cr_assert(pieces.count >= 1 && pieces.first_block >= 0 &&
+                  pieces.first_block + pieces.count <= plan.blocks);
+        for (int piece = 0; pieces.count > 1 && piece < pieces.count; piece++) {
+            const int block = pieces.first_block + piece, place = balanced_place(pieces, piece);
+            cr_assert(block * share < first + own && (block + 1) * share > first);
+            cr_assert(place >= 0 && place < 2 * plan.blocks && !taken[place]);
+            taken[place] = true;
+        }
+        bool *const counts = &taken[2 * plan.blocks + pieces.first_block];
+        cr_assert(pieces.count == 1 || !*counts, "two items count in one place");
+        *counts = *counts || pieces.count > 1;
+        first += own;
+    }
+    free(taken);
+    judged++;
+}
+
 /* Some row sees most and some row sees fewest: no other may see more or fewer. */
 static void judge_seen(const struct attention *call, int tile_rows)
 {
@@ -237,6 +286,7 @@ static void judge_decode(const struct attention *call, const struct device_limit
     judge_decode_plan(call, device, 1, DECODE_SPLIT_RESIDENT);
     judge_decode_plan(call, device, tile_rows, DECODE_PACKED_RESIDENT);
     judge_decode_plan(call, device, tile_rows, DECODE_ASYNC_RESIDENT);
+    judge_balanced(call, device);
     judge_seen(call, tile_rows);
 }
 
