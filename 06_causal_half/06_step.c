@@ -580,8 +580,8 @@ static const struct attention_kernel decode[] = {
                   .workspace = decode_async_workspace, .cost = decode_async_cost),
     ATTENTION_ROW(decode_balanced, "27_decode_balanced.cu",
                   "equal shares of all tiles, by lengths; the last block of an item merges it",
-                  .about.claims = "--batch 6 --heads 8 --kv-heads 1 --seq-q 2 --seq-kv 4096 "
-                                  "--lengths: launches <= 1, blocks <= 16, atomics >= 16, "
+                  .about.claims = "--batch 6 --heads 8 --kv-heads 1 --seq-q 2 --seq-kv 4096: "
+                                  "launches <= 1, blocks <= 16, atomics >= 16, "
                                   "copies_ahead >= 100000",
                   .about.after = "decode_async", DECODE_LIMITS,
                   .workspace = decode_balanced_workspace, .cost = decode_balanced_cost),
