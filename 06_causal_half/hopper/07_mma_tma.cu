@@ -23,7 +23,7 @@
  *
  * Source: PTX ISA, cp.async.bulk.tensor and mbarrier.
  */
-#include "attention_maps.cuh"
+#include "tma_tiles.cuh"
 #include "06_causal_half/06_step.h"
 #include "06_causal_half/score_rows.cuh"
 #include "06_causal_half/tile_order.cuh"
@@ -33,8 +33,6 @@ static const int WARP_ROWS = 32;
 static const int BLOCKS = WARP_ROWS / 16; /* of 16 rows, that a warp owns */
 static const int THREADS = Br / WARP_ROWS * WARP;
 static const int STAGES = 2;
-static const int PANEL_COLS = 64;
-static const int ROW_BYTES = PANEL_COLS * 2;
 
 /*
  * Bc. S takes Bc registers of a thread, O takes HEAD_DIM of them. At HEAD_DIM 128 that leaves room
@@ -72,16 +70,6 @@ static __device__ __forceinline__ uint32_t features_on(uint32_t address, int d)
     return (address ^ d % PANEL_COLS * 2) + d / PANEL_COLS * ROWS * ROW_BYTES;
 }
 
-/* Requests a tile of ROWS rows of a head; its bytes are counted on the mbarrier. */
-template <int ROWS, int HEAD_DIM, typename T>
-static __device__ __forceinline__ void load_tile(T *tile, const CUtensorMap *map, int row0,
-                                                 int head, uint64_t *full)
-{
-#pragma unroll
-    for (int col = 0; col < HEAD_DIM; col += PANEL_COLS)
-        tma_load(shared_address(tile + col * ROWS), map, col, row0, head, full);
-}
-
 /* Requests the keys and values from k0 on, into their stage. */
 template <typename T, int HEAD_DIM>
 static __device__ __forceinline__ void load_keys(struct shared_tiles<T, HEAD_DIM> &tiles,
@@ -91,8 +79,8 @@ static __device__ __forceinline__ void load_keys(struct shared_tiles<T, HEAD_DIM
     constexpr int Bc = tile_keys(HEAD_DIM);
     const int stage = k0 / Bc % STAGES;
     mbarrier_arrive_expect(&tiles.full[stage], sizeof tiles.K[stage] + sizeof tiles.V[stage]);
-    load_tile<Bc, HEAD_DIM>(tiles.K[stage], &maps.K, k0, kv_head, &tiles.full[stage]);
-    load_tile<Bc, HEAD_DIM>(tiles.V[stage], &maps.V, k0, kv_head, &tiles.full[stage]);
+    load_panels<Bc, HEAD_DIM>(tiles.K[stage], &maps.K, k0, kv_head, &tiles.full[stage]);
+    load_panels<Bc, HEAD_DIM>(tiles.V[stage], &maps.V, k0, kv_head, &tiles.full[stage]);
 }
 
 template <typename T, int HEAD_DIM, bool CAUSAL>
@@ -134,7 +122,7 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
             mbarrier_init(&tiles.full[stage], 1);
         mbarrier_init_fence();
         mbarrier_arrive_expect(&tiles.Q_full, sizeof tiles.Q);
-        load_tile<Br, HEAD_DIM>(tiles.Q, &maps.Q, row0, head, &tiles.Q_full);
+        load_panels<Br, HEAD_DIM>(tiles.Q, &maps.Q, row0, head, &tiles.Q_full);
         if (last_k0 >= 0)
             load_keys(tiles, maps, last_k0, kv_head);
     }

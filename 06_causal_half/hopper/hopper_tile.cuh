@@ -16,13 +16,11 @@
 #ifndef HOPPER_TILE_CUH
 #define HOPPER_TILE_CUH
 
-#include "attention_maps.cuh"
 #include "hopper_plan.h"
+#include "tma_tiles.cuh"
 #include "06_causal_half/score_rows.cuh"
 
 static const int Bc = HOPPER_KEYS;
-static const int PANEL_COLS = TENSOR_MAP_BOX_COLS;
-static const int ROW_BYTES = PANEL_COLS * 2;
 
 /* All that a kernel is told. It is a __grid_constant__ parameter: tensor maps are used where they
  * are, never copied. */
@@ -43,15 +41,6 @@ hopper_tile_of(const struct hopper_problem &problem, int tile)
 
 /* ---- loads, by one thread ---- */
 
-template <int ROWS, int HEAD_DIM, typename T>
-static __device__ __forceinline__ void load_panels(T *tile, const CUtensorMap *map, int row0,
-                                                   int head, uint64_t *full)
-{
-#pragma unroll
-    for (int col = 0; col < HEAD_DIM; col += PANEL_COLS)
-        tma_load(shared_address(tile + col * ROWS), map, col, row0, head, full);
-}
-
 /* One block of keys, or of values. */
 template <class Config>
 static __device__ __forceinline__ void load_block(typename Config::T *stage, const CUtensorMap *map,
@@ -71,22 +60,6 @@ static __device__ __forceinline__ void load_queries(typename Config::T *Q,
     for (int row = 0; row < Config::Br; row += WARPGROUP_ROWS)
         load_panels<WARPGROUP_ROWS, Config::HEAD_DIM>(Q + row * Config::HEAD_DIM, &problem.maps.Q,
                                                       tile.row0 + row, tile.head, full);
-}
-
-/* ---- places for K and V in shared memory, used in turn ---- */
-
-/* The place whose turn it is, and the parity of its phase, which flips when place 0 comes again. */
-struct ring_position {
-    int stage, phase;
-};
-
-template <int STAGES>
-static __device__ __forceinline__ void advance(struct ring_position &at)
-{
-    if (++at.stage == STAGES) {
-        at.stage = 0;
-        at.phase ^= 1;
-    }
 }
 
 /* ---- products, by one warpgroup; each starts one group, to be waited for ---- */

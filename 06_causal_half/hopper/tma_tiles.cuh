@@ -1,11 +1,44 @@
 /*
- * The tensor maps of a call's inputs.
+ * Tiles by the copy engine: panels of 64 columns, as it delivers them, rows of 128 bytes, swizzled;
+ * the places that they come to; and the tensor maps of a call's inputs.
  */
-#ifndef ATTENTION_MAPS_CUH
-#define ATTENTION_MAPS_CUH
+#ifndef TMA_TILES_CUH
+#define TMA_TILES_CUH
 
 #include "harness/tensor_map.h"
 #include "problems/attention.h"
+#include <ptx.cuh>
+
+static const int PANEL_COLS = TENSOR_MAP_BOX_COLS;
+static const int ROW_BYTES = PANEL_COLS * 2;
+
+/* Requests a tile of ROWS rows of a head, by one thread; its bytes are counted on the mbarrier. */
+template <int ROWS, int HEAD_DIM, typename T>
+static __device__ __forceinline__ void load_panels(T *tile, const CUtensorMap *map, int row0,
+                                                   int head, uint64_t *full)
+{
+#pragma unroll
+    for (int col = 0; col < HEAD_DIM; col += PANEL_COLS)
+        tma_load(shared_address(tile + col * ROWS), map, col, row0, head, full);
+}
+
+/* ---- places in shared memory, used in turn ---- */
+
+/* The place whose turn it is, and the parity of its phase, which flips when place 0 comes again. */
+struct ring_position {
+    int stage, phase;
+};
+
+template <int STAGES>
+static __device__ __forceinline__ void advance(struct ring_position &at)
+{
+    if (++at.stage == STAGES) {
+        at.stage = 0;
+        at.phase ^= 1;
+    }
+}
+
+/* ---- tensor maps ---- */
 
 /* The inputs of a call whose elements have two bytes. */
 struct attention_maps {
