@@ -1,19 +1,17 @@
 /*
- * What backward_wgmma (25_backward_wgmma.cu) brings and the rung after it keeps: the producer, the
- * products, dS through shared memory, and dQ from the workspace to its rows. The rung defines
- * shared_tiles, with the places that are named here.
+ * What backward_wgmma (25_backward_wgmma.cu) brings and the rung after it keeps: the producer, what
+ * a consumer does with a tile, and dQ from the workspace to its rows. How dQ gets to the workspace
+ * is each rung's own; it defines shared_tiles, with the places that are named here.
  */
 #ifndef WARPGROUP_KEYS_CUH
 #define WARPGROUP_KEYS_CUH
 
 #include "06_causal_half/06_step.h"
 #include "backward_plan.h"
-#include "harness/tensor_map.h"
+#include "06_causal_half/hopper/tma_tiles.cuh"
 #include "row_dots.cuh"
 
 static const int Bc = BACKWARD_WGMMA_KEYS;
-static const int PANEL_COLS = TENSOR_MAP_BOX_COLS;
-static const int ROW_BYTES = PANEL_COLS * 2;
 static const int WARPGROUP = 128, CONSUMERS = 2, THREADS = WARPGROUP * (CONSUMERS + 1);
 static const int WARPGROUP_KEYS = Bc / CONSUMERS;
 static const int STAGES = 2;
@@ -62,38 +60,29 @@ static __device__ __forceinline__ int swizzled(int row, int col)
 
 /* ---- the producer ---- */
 
-/* By one thread. */
-template <int ROWS, int HEAD_DIM, typename T>
-static __device__ __forceinline__ void load_panels(T *tile, const CUtensorMap *map, int row0,
-                                                   int head, uint64_t *full)
+/* LSE and D of a tile's queries, by a warp. A query that sees no key, or is none, has no weight:
+ * 2^(S - inf) = 0. */
+template <class Config>
+static __device__ __forceinline__ void load_numbers(float *LSE, float *D, const float *LSE_from,
+                                                    const float *D_from, int queries)
 {
-#pragma unroll
-    for (int col = 0; col < HEAD_DIM; col += PANEL_COLS)
-        tma_load(shared_address(tile + col * ROWS), map, col, row0, head, full);
+    for (int i = threadIdx.x % WARP; i < Config::Br; i += WARP) {
+        const float number = i < queries ? LSE_from[i] : -CUDART_INF_F;
+        LSE[i] = number == -CUDART_INF_F ? CUDART_INF_F : number * LOG2_E;
+        D[i] = i < queries ? D_from[i] : 0.0f;
+    }
 }
 
-/* By a warp: one lane requests the tile, all bring a number for each query, and arrive. */
+/* By one thread, which arrives. */
 template <class Config>
 static __device__ __forceinline__ void
-load_queries(typename Config::T *tile, float *numbers, const CUtensorMap *map,
-             const float *of_queries, int row0, int head, int queries, bool is_LSE, uint64_t *full)
+load_queries(typename Config::T *tile, const CUtensorMap *map, int row0, int head, uint64_t *full)
 {
-    const int lane = threadIdx.x % WARP;
-    for (int i = lane; i < Config::Br; i += WARP) {
-        float number = i < queries ? of_queries[i] : is_LSE ? -CUDART_INF_F : 0.0f;
-        /* A query that sees no key, or is none, has no weight: 2^(S - inf) = 0. */
-        if (is_LSE)
-            number = number == -CUDART_INF_F ? CUDART_INF_F : number * LOG2_E;
-        numbers[i] = number;
-    }
-    if (lane == 0) {
-        mbarrier_arrive_expect(full, Config::Br * Config::HEAD_DIM * sizeof *tile);
-        load_panels<Config::Br, Config::HEAD_DIM>(tile, map, row0, head, full);
-    } else {
-        mbarrier_arrive(full);
-    }
+    mbarrier_arrive_expect(full, Config::Br * Config::HEAD_DIM * sizeof *tile);
+    load_panels<Config::Br, Config::HEAD_DIM>(tile, map, row0, head, full);
 }
 
+/* By a warp: all lanes bring numbers, and arrive; one of them requests the tiles. */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
                                                const struct backward_problem &problem)
@@ -108,20 +97,37 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
         load_panels<Bc, Config::HEAD_DIM>(shared->V, &problem.V, key0, kv_head, &shared->keys_full);
     }
     const int first_row = backward_first_query(CAUSAL, key0, seq_q, call.seq_kv, Config::Br);
-    int stage = 0, phase = 0;
+    struct ring_position at = {0, 0};
     for (int head = kv_head * group; head < (kv_head + 1) * group; head++)
         for (int row0 = first_row; row0 < seq_q; row0 += Config::Br) {
             const size_t query = (size_t)head * seq_q + row0;
             /* on a new barrier the phase before the first counts as over: new places are empty */
-            mbarrier_wait(&shared->empty[stage], phase ^ 1);
-            load_queries<Config>(shared->Q[stage], shared->LSE[stage], &problem.Q, call.LSE + query,
-                                 row0, head, seq_q - row0, true, &shared->Q_full[stage]);
-            load_queries<Config>(shared->dO[stage], shared->D[stage], &problem.dO,
-                                 problem.D + query, row0, head, seq_q - row0, false,
-                                 &shared->dO_full[stage]);
-            stage ^= 1;
-            phase ^= stage == 0;
+            mbarrier_wait(&shared->empty[at.stage], at.phase ^ 1);
+            load_numbers<Config>(shared->LSE[at.stage], shared->D[at.stage], call.LSE + query,
+                                 problem.D + query, seq_q - row0);
+            if (threadIdx.x % WARP == 0) {
+                load_queries<Config>(shared->Q[at.stage], &problem.Q, row0, head,
+                                     &shared->Q_full[at.stage]);
+                load_queries<Config>(shared->dO[at.stage], &problem.dO, row0, head,
+                                     &shared->dO_full[at.stage]);
+            } else {
+                mbarrier_arrive(&shared->Q_full[at.stage]);
+            }
+            advance<STAGES>(at);
         }
+}
+
+/* By one thread. */
+template <class Config>
+static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<Config> *shared)
+{
+    mbarrier_init(&shared->keys_full, 1);
+    for (int stage = 0; stage < STAGES; stage++) {
+        mbarrier_init(&shared->Q_full[stage], WARP);
+        mbarrier_init(&shared->dO_full[stage], 1);
+        mbarrier_init(&shared->empty[stage], WARPGROUP / WARP * CONSUMERS);
+    }
+    mbarrier_init_fence();
 }
 
 /* ---- products, by one warpgroup; each starts one group, to be waited for ---- */
@@ -216,6 +222,116 @@ static __device__ __forceinline__ int own_place(int i)
     return i * WARPGROUP + 4 * (threadIdx.x % WARPGROUP);
 }
 
+/* ---- the consumers ---- */
+
+/* What a thread carries from tile to tile: where it is, and its part of its warp's rows of dK and
+ * dV. */
+template <class Config>
+struct consumer {
+    typedef typename Config::T T;
+    struct shared_tiles<Config> *shared;
+    struct ring_position at;
+    int key0, warp_query;     /* the block's first key; the first query of the warp's dQ */
+    const T *K_rows, *V_rows; /* the warpgroup's */
+    const T *K_columns;       /* the features of K that its half of dQ is made with */
+    float scale_log2;
+    float dK[Config::HEAD_DIM / 2], dV[Config::HEAD_DIM / 2];
+};
+
+template <class Config>
+static __device__ __forceinline__ void begin_keys(struct consumer<Config> &c,
+                                                  struct shared_tiles<Config> *shared,
+                                                  float scale_log2, int warpgroup, int key0)
+{
+    c.shared = shared;
+    c.at = {0, 0};
+    c.key0 = key0;
+    c.warp_query = first_query<Config>(warpgroup) + threadIdx.x / WARP % 4 * 16;
+    c.K_rows = shared->K + warpgroup * WARPGROUP_KEYS * PANEL_COLS;
+    c.V_rows = shared->V + warpgroup * WARPGROUP_KEYS * PANEL_COLS;
+    c.K_columns = shared->K + first_feature<Config>(warpgroup) * Bc;
+    c.scale_log2 = scale_log2;
+#pragma unroll
+    for (int i = 0; i < Config::HEAD_DIM / 2; i++)
+        c.dK[i] = c.dV[i] = 0.0f;
+}
+
+/* Adds what a tile of queries gives to dK and dV, and makes the thread's part of its dQ. */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ void multiply_tile(struct consumer<Config> &c, float (&dQ)[OWN_Q],
+                                                     int row0, int seq_q, int seq_kv)
+{
+    typedef typename Config::T T;
+    const int HEAD_DIM = Config::HEAD_DIM, Br = Config::Br;
+    const int lane = threadIdx.x % WARP, warp_key = threadIdx.x / WARP * 16;
+    const int g = lane / ROW_LANES, t = lane % ROW_LANES;
+    const T *Q = c.shared->Q[c.at.stage], *dO = c.shared->dO[c.at.stage];
+    float S[Br / 2], dS[Br / 2];
+    mbarrier_wait(&c.shared->Q_full[c.at.stage], c.at.phase);
+    start_rows<Config>(S, c.K_rows, Q);
+    mbarrier_wait(&c.shared->dO_full[c.at.stage], c.at.phase);
+    start_rows<Config>(dS, c.V_rows, dO);
+
+    wgmma_wait<1>(); /* Sᵀ is there */
+    wgmma_hold(S);
+    const bool masked = visible_keys<CAUSAL>(row0, seq_q, seq_kv) < c.key0 + Bc;
+#pragma unroll
+    for (int i = 0; i < Br / 2; i++) {
+        const int row = 8 * (i / 4) + 2 * t + i % 2;
+        S[i] = exp2_approximate(S[i] * c.scale_log2 - c.shared->LSE[c.at.stage][row]);
+        const int key = c.key0 + warp_key + g + 8 * (i / 2 % 2);
+        if (masked && key >= visible_keys<CAUSAL>(row0 + row, seq_q, seq_kv))
+            S[i] = 0.0f;
+    }
+    wgmma_wait<0>(); /* and dPᵀ */
+    wgmma_hold(dS);
+#pragma unroll
+    for (int i = 0; i < Br / 2; i++)
+        dS[i] = S[i] * (dS[i] - c.shared->D[c.at.stage][8 * (i / 4) + 2 * t + i % 2]);
+    uint32_t P[Br / 4], packed[Br / 4];
+    pack_rows<T>(P, S);
+    pack_rows<T>(packed, dS);
+    start_columns<T, Br, Br, HEAD_DIM>(c.dV, P, dO, true);
+    named_barrier_sync(1, WARPGROUP * CONSUMERS); /* nobody reads the last tile's dS */
+    store_dS<Config>(c.shared->dS, packed, warp_key);
+    start_columns<T, Br, Br, HEAD_DIM>(c.dK, packed, Q, true);
+    named_barrier_sync(2, WARPGROUP * CONSUMERS); /* dS is complete */
+
+    wgmma_wait<1>(); /* dV has this tile, and A may have the registers of P */
+    wgmma_hold(c.dV);
+    wgmma_hold(P);
+    uint32_t A[Bc / 4];
+    load_dS<Config>(A, c.shared->dS, c.warp_query);
+    start_columns<T, Bc, Bc, 2 * OWN_Q>(dQ, A, c.K_columns, false);
+    wgmma_wait<0>();
+    wgmma_hold(c.dK);
+    wgmma_hold(packed);
+    wgmma_hold(dQ);
+    wgmma_hold(A);
+    if (lane == 0)
+        mbarrier_arrive(&c.shared->empty[c.at.stage]);
+    advance<STAGES>(c.at);
+}
+
+template <class Config>
+static __device__ __forceinline__ void
+store_keys(struct consumer<Config> &c, const struct attention_backward &call, int kv_head)
+{
+    typedef typename Config::T T;
+    const int warp_key = threadIdx.x / WARP * 16;
+    uint32_t packed[Config::HEAD_DIM / 4];
+    const size_t keys = (size_t)kv_head * call.seq_kv * call.head_dim;
+    pack_rows<T>(packed, c.dV);
+    store_rows((T *)call.dV + keys, packed, c.key0 + warp_key, call.seq_kv, call.head_dim);
+#pragma unroll
+    for (int i = 0; i < Config::HEAD_DIM / 2; i++)
+        c.dK[i] *= call.scale;
+    pack_rows<T>(packed, c.dK);
+    store_rows((T *)call.dK + keys, packed, c.key0 + warp_key, call.seq_kv, call.head_dim);
+}
+
+/* ---- dQ to its rows, and the launch ---- */
+
 /* dQ from the floats in the workspace; a block has one tile, a thread what a consumer had. */
 template <class Config>
 __global__ void backward_put_in_rows(typename Config::T *dQ, float *sums, float scale, int seq_q,
@@ -260,6 +376,38 @@ static cudaError_t describe(struct backward_problem *problem, const struct atten
     if (status == cudaSuccess)
         status = tensor_map_of_halves(&problem->V, call->V, kv_heads, seq_kv, cols, Bc);
     return status;
+}
+
+/* Launches D's kernel, the rung's and dQ's. */
+template <class Config>
+static cudaError_t launch_gradients(const struct attention_backward *call,
+                                    void (*kernel)(struct backward_problem))
+{
+    typedef typename Config::T T;
+    const int tiles = call->batch * call->heads * ceil_div(call->seq_q, Config::Br);
+    const size_t sums = (size_t)tiles * Config::Br * Config::HEAD_DIM;
+    float *dQ = (float *)call->workspace, *D = dQ + sums;
+    const int bytes = sizeof(struct shared_tiles<Config>);
+    struct backward_problem problem;
+    cudaError_t status = describe(&problem, call, Config::Br);
+    if (status == cudaSuccess)
+        status = cudaFuncSetAttribute((const void *)kernel,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (status == cudaSuccess) /* what is added to begins at 0 */
+        status = cudaMemsetAsync(dQ, 0, sums * sizeof *dQ, call->stream);
+    if (status != cudaSuccess)
+        return status;
+    problem.call = *call;
+    problem.D = D;
+    problem.dQ = dQ;
+    problem.scale_log2 = call->scale * LOG2_E;
+
+    launch_row_dots<T>(call, D);
+    const int blocks = call->batch * call->kv_heads * ceil_div(call->seq_kv, Bc);
+    kernel<<<blocks, THREADS, bytes, call->stream>>>(problem);
+    backward_put_in_rows<Config><<<tiles, CONVERT_THREADS, 0, call->stream>>>(
+        (T *)call->dQ, dQ, call->scale, call->seq_q, call->head_dim);
+    return cudaGetLastError();
 }
 
 #endif
