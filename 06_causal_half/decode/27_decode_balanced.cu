@@ -184,8 +184,7 @@ __global__ void __launch_bounds__(THREADS, DECODE_BALANCED_RESIDENT)
         if (pieces.count == 1) {
             merge_warps<T, HEAD_DIM, ROW_WARPS>(&shared.states, out, 0, head_row0 + row0, rows,
                                                 length < 0);
-            __syncthreads(); /* the states are merged before the next item's tiles take their place
-                              */
+            __syncthreads(); /* the states are merged before tiles of the next item lie there */
         } else {
             merge_warps<T, HEAD_DIM, ROW_WARPS>(&shared.states, out, place, 0, rows, false);
             __threadfence(); /* release: whoever sees the count sees this thread's part */

@@ -9,8 +9,8 @@ power limits, the clock swings for longer than the usual slice: a slice of 400 m
 
 Peers: PyTorch's softmax (03); memory-efficient attention in single precision (04, 05); FlashAttention-2 and cuDNN's
 attention in half precision (06), and FlashAttention-3 and -4 where this Python has them: flash_attn_interface, the copy
-inside xformers or, forward in bfloat16 alone, fa3_fwd_interface (pip install fa3-fwd); flash_attn.cute (flash-attn-4). All
-but the softmax forward and backward.
+inside xformers or, forward in bfloat16 alone, fa3_fwd_interface (pip install fa3-fwd); flash_attn.cute (flash-attn-4). Of
+attention both passes are timed.
 """
 import argparse
 import csv
