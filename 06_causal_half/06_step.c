@@ -655,8 +655,7 @@ static struct cost backward_wgmma_cost(const struct attention_backward *call)
         "--heads 2 --kv-heads 1,1,2,1 --seq-q 127,128,129,300 --seq-kv 129,128,127,260 "           \
         "--head-dim 64,72,128,40 --type f16,bf16,f16,bf16 --causal 0,1,1,1",                       \
     .about.architecture = "sm_90a", .about.flushes_subnormals = true, .types = F16 | BF16,         \
-    .max_head_dim = 128, .head_dim_multiple = 8, .alignment = 16, .causal = true,                  \
-    .workspace = backward_wgmma_workspace, .cost = backward_wgmma_cost
+    .max_head_dim = 128, .head_dim_multiple = 8, .alignment = 16, .causal = true
 
 static const struct attention_backward_kernel backward[] = {
     ATTENTION_BACKWARD_ROW(
@@ -672,13 +671,15 @@ static const struct attention_backward_kernel backward[] = {
         "warpgroups multiply what a producer warp requests; dQ is added as it lies in registers",
         .about.claims = "--heads 1 --seq 256 --head-dim 64: matrix_multiplies >= 20000000, "
                         "matrix_multiplies <= 21000000, atomics <= 8192, global_loads <= 9300",
-        .about.after = "backward_mma", BACKWARD_WGMMA_LIMITS),
+        .about.after = "backward_mma", BACKWARD_WGMMA_LIMITS, .workspace = backward_wgmma_workspace,
+        .cost = backward_wgmma_cost),
     ATTENTION_BACKWARD_ROW(backward_bulk_adds, "26_backward_bulk_adds.cu",
                            "dQ is left in shared memory, and the copy engine adds it",
                            .about.claims =
                                "--heads 1 --seq 256 --head-dim 64: matrix_multiplies >= 20000000, "
                                "matrix_multiplies <= 21000000, atomics <= 8, global_loads <= 9300",
-                           .about.after = "backward_wgmma", BACKWARD_WGMMA_LIMITS),
+                           .about.after = "backward_wgmma", BACKWARD_WGMMA_LIMITS,
+                           .workspace = backward_wgmma_workspace, .cost = backward_wgmma_cost),
     {.about.name = NULL},
 };
 
