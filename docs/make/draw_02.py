@@ -100,30 +100,6 @@ def picture_02_banks():
     return picture
 
 
-def picture_02_column_tile():
-    launch, = views.traced("02", "column_tile", SIZES, 0)
-    picture = svg.Picture("column_tile: which elements of C does a thread compute?",
-                          "In a tile of 64 by 64 thread 0 has 8 elements of column 0, 8 rows apart.")
-    warps, thread = (views.elements(launch, "store", "C", lane, warp=0) for lane in (None, 5))
-    y = views.owners(picture, 20, 44, 64, 64, 5, {**dict.fromkeys(warps, 0), **dict.fromkeys(thread, 1)},
-                     "the block's tile of C", ["c0", "c1"])
-    rows = sorted(row for row, _ in thread)
-    x = 380
-    picture.legend(x, 80,
-                   [("c1", f"thread 5: {len(thread)} sums, rows {', '.join(map(str, rows[:3]))} ... {rows[-1]}")])
-    picture.legend(x, 104, [("c0", f"its warp: {len(warps)} elements")])
-    loads = views.accesses(launch, "load", None, "shared", 0)
-    first = [event["at"][0][0] for event in loads[:1 + len(thread)]]
-    picture.text(x, 144, f"At each k a thread reads {first.count('Bs')} number of B and {first.count('As')} of A:")
-    picture.text(x, 162, f"{len(first)} reads for {len(thread)} multiply-adds.")
-    lanes, count = views.wavefronts(launch, loads[0])
-    y2 = views.banks(picture, x, 190, lanes, "Bs[k][x]: 32 neighbours", count)
-    lanes, count = views.wavefronts(launch, loads[1])
-    views.banks(picture, x, y2 + 6, lanes, "As[row][k]: one word for all lanes", count)
-    picture.down_to(y)
-    return picture
-
-
 def picture_02_register_tile():
     launch, = views.traced("02", "register_tile", SIZES, 0)
     picture = svg.Picture("register_tile: an outer product fills a thread's 64 sums",
@@ -169,23 +145,6 @@ def picture_02_register_tile():
     return picture
 
 
-def picture_02_vectorized():
-    picture = svg.Picture("vectorized: one request carries four times as much",
-                          "A load of 4 bytes a lane touches 4 sectors, one of 16 bytes a lane 16; all of them are wanted.")
-    some = []
-    for kernel in ("register_tile", "vectorized"):
-        launch, = views.traced("02", kernel, SIZES, 0, 0)
-        event = views.accesses(launch, "load", "B", warp=0)[0]
-        some.append((launch, event, f"{kernel}: {event['bytes']} bytes a lane, from B"))
-    y = views.requests(picture, *some) + 14
-    for words, says in ((None, "As transposed on its way into shared memory, at the kernel's pitch of 132"),
-                        (lambda lane, word: word // 132 * 128 + word % 132, "the same store at a pitch of 128")):
-        event = views.accesses(launch, "store", "As", "shared", 0)[0]
-        lanes, count = views.wavefronts(launch, event, words)
-        y = views.banks(picture, 31, y, lanes, says, count, cell=24.2)
-    return picture
-
-
 def pipelines(title, says, kernels):
     picture = svg.Picture(title, says)
     y, ends = 40, []
@@ -201,12 +160,6 @@ def pipelines(title, says, kernels):
     picture.text(16, y + 8, "Warp 0 of block 0. A colour and a number: a tile along K. A thick line: a barrier.", "m")
     picture.text(16, y + 26, views.replay.SAYS, "m s")
     return picture
-
-
-def picture_02_pipelined():
-    return pipelines("pipelined: the load of the next tile hides behind the products of this one",
-                     "In vectorized products wait for loads; in pipelined they overlap.",
-                     ("vectorized", "pipelined"))
 
 
 def picture_02_async():
@@ -243,72 +196,6 @@ def picture_02_warp_tile():
         x += 410
     picture.legend(44, 484, [("c1", "the warp's sums in the tile of C"), ("c2", "rows of A it reads"),
                              ("c0", "columns of B it reads")])
-    return picture
-
-
-def picture_02_ragged_first():
-    picture = svg.Picture("ragged_first: K = 37 in tiles of 16; which numbers of a row of A does each tile hold?",
-                          "Before, the last tile is ragged; here it is the first.")
-    y = 44
-    for kernel in ("deep_tile", "ragged_first"):
-        launch, = views.traced("02", kernel, "--m 128 --n 128 --k 37", 0)
-        columns = collections.defaultdict(list)
-        for event in sorted(views.accesses(launch, "load", "A"), key=lambda event: event["t"]):
-            for _, row, column in views.touched(launch, event):
-                if row == 0:
-                    columns[event["warp"]].append(column)
-        seen = [column for some in columns.values() for column in some]
-        first = (len(seen) - 1) % 16 + 1 if kernel == "ragged_first" else 16
-        cuts = [0, *range(first, len(seen), 16), len(seen)]
-        picture.text(16, y + 12, kernel, "t b")
-        y += 22
-        for tile, (begin, end) in enumerate(zip(cuts, cuts[1:])):
-            some = sorted(seen)[begin:end]
-            x = 90
-            picture.text(x - 10, y + 17, f"tile {tile}", "m", "end")
-            zeros = 16 - len(some)
-            front = kernel == "ragged_first"
-            places = [None] * zeros + some if front else some + [None] * zeros
-            picture.cells("e", [(x + i * 44, y, 42, 24) for i, k in enumerate(places) if k is None])
-            picture.cells(views.PLACES[tile], [(x + i * 44, y, 42, 24) for i, k in enumerate(places) if k is not None])
-            for i, k in enumerate(places):
-                picture.text(x + i * 44 + 21, y + 16, "0" if k is None else f"k={k}", "m s" if k is None else "in s",
-                             "middle")
-            y += 28
-        y += 12
-    picture.text(90, y + 8, "Grey: zeros. Where the ragged tile comes first, the copies in the loop compare nothing.",
-                 "m")
-    return picture
-
-
-def picture_02_scheduled():
-    picture = svg.Picture("scheduled: in which order does a warp read and copy within one tile?",
-                          "wide_tile begins a tile with all copies; scheduled puts two copies behind the reads of each step.")
-    y = 44
-    for kernel in ("wide_tile", "scheduled"):
-        launch, = views.traced("02", kernel, "--m 128 --n 256 --k 128", 0, 0)
-        events = sorted(launch.blocks[0].events, key=lambda event: event["t"])
-        order, walls = [], []
-        for event in events:
-            if event["event"] == "cp_async":
-                order.append("c1")
-            elif event["event"] == "load" and event["space"] == "shared":
-                order.append("c0")
-            elif event["event"] == "barrier":
-                walls.append(len(order))
-        begin, end = walls[2], walls[3]
-        some = order[begin:end]
-        width = 798 / len(some)
-        picture.text(16, y + 12,
-                     f"{kernel}: {some.count('c0')} reads and {some.count('c1')} copies between two barriers", "t b")
-        y += 22
-        for kind in ("c0", "c1"):
-            picture.cells(kind, [(round(16 + i * width, 1), y if kind == "c0" else y + 20, round(width - 1, 1), 18)
-                                 for i, one in enumerate(some) if one == kind])
-        picture.lines("w", [(16, y - 4, 16, y + 42), (814, y - 4, 814, y + 42)])
-        y += 60
-    picture.legend(16, y + 4, [("c0", "a read of 16 bytes from shared memory"), ("c1", "a copy (cp.async)")])
-    picture.text(470, y + 4, "from left to right in the order of warp 0", "m")
     return picture
 
 
@@ -350,36 +237,6 @@ def tiles_of_C(picture, x, y, scale, kernel, sizes, processors=8):
         wave += math.ceil(len(launch.blocks) / processors)
         found.append((shape, launch.cluster[0], len(launch.blocks) // launch.cluster[0]))
     return found
-
-
-def picture_02_sgemm_cluster():
-    launch, = views.traced("02", "sgemm_cluster", "--m 128 --n 256 --k 256")
-    picture = svg.Picture("sgemm_cluster: who multiplies which part of K, and who stores which rows of C?",
-                          "The groups of warps of a cluster's blocks each have a share of K and store a part of the tile.")
-    groups, stored, sent = collections.defaultdict(set), {}, collections.Counter()
-    for block in launch.blocks[:launch.cluster[0]]:
-        for event in block.events:
-            who = (block.number, event.get("warp", 0) // 4)
-            if event["event"] == "load" and event["space"] == "global" and event["at"][0][0] == "A":
-                groups[who] |= {column for _, _, column in views.touched(launch, event)}
-            elif event["event"] == "store" and event["space"] == "global":
-                stored.update({(row, column): who for _, row, column in views.touched(launch, event)})
-            elif event["event"] == "cluster_store":
-                sent[block.number, event["value"]] += len(traces.lanes(event["lanes"])) * event["size"] // 4
-    picture.text(16, 58, f"the shares of K = 256 in a cluster of {launch.cluster[0]} blocks", "t b")
-    picture.text(520, 58, "the tile of C, 64 x 128: who stores", "t b")
-    for i, (who, columns) in enumerate(sorted(groups.items())):
-        y, x = 70 + i * 36, 148 + min(columns) * 340 / 256
-        picture.text(140, y + 18, f"block {who[0]}, group {who[1]}", "m", "end")
-        picture.cells("e", [(148, y, 340, 26)])
-        picture.cells(views.PLACES[i], [(x, y, len(columns) * 340 / 256, 26)])
-        picture.text(x + len(columns) * 170 / 256, y + 17, f"{min(columns)}..{max(columns)}", "in s", "middle")
-        picture.cells(views.PLACES[i], [(520 + round(column * 2.2, 1), 70 + row * 3, 2.2, 3)
-                                        for (row, column), other in stored.items() if other == who])
-    picture.text(16, 292,
-                 f"Of its sums each block sends {sent[0, 1]:,} to the other's inboxes and keeps {sent[0, 0]:,} in its own; each group adds up")
-    picture.text(16, 308, f"{len(groups)} copies of its rows, in the order of the shares, and stores them.")
-    return picture
 
 
 def picture_02_sgemm_cluster_rest():

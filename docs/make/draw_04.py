@@ -104,7 +104,8 @@ def walk(picture, kernels):
             picture.cells("c1", [(x + 4 * cell + 12, top + i * cell + 4, 52, cell - 8) for (i, _), moved in now
                                  if any(array == "O" for array, _ in moved)])
             for i in range(4):
-                picture.text(x + 4 * cell + 38, top + i * cell + 31, with_O[i] or "", "t b", "middle")
+                on_colour = any(at == i and "O" in {array for array, _ in moved} for (at, _), moved in now)
+                picture.text(x + 4 * cell + 38, top + i * cell + 31, with_O[i] or "", "in b" if on_colour else "t b", "middle")
             picture.text(x - 54, top + 4 * cell + 28,
                          f"{sum(total.values()):,} bytes moved" + (", done" if number >= len(moments) - 1 else ""),
                          "t h")
@@ -184,18 +185,6 @@ def picture_04_statements():
     return picture
 
 
-def picture_04_standard():
-    launches = views.traced("04", "standard", SMALL)
-    picture = svg.Picture("standard: the scores are a matrix that travels",
-                          "Three kernels; between them the scores lie in global memory.")
-    loads = views.accesses(launches[0], "load", "K", warp=0)
-    y = views.request(picture, 40, launches[0], loads[0], "The first load of K by warp 0: 32 keys, a row apart") + 6
-    picture.text(16, y + 12, "Bytes that each of the three kernels loads and stores, at N = 64, d = 32", "t b")
-    y = views.stacked(picture, y + 24, [(launch.kernel, by_array([launch], "scores")) for launch in launches], ARRAYS)
-    picture.legend(190, y + 14, [(colour, name) for name, colour in ARRAYS.items()])
-    return picture
-
-
 def picture_04_row_per_thread():
     launch, = views.traced("04", "row_per_thread", SMALL)
     picture = svg.Picture("row_per_thread: 32 lanes, 32 queries",
@@ -207,18 +196,6 @@ def picture_04_row_per_thread():
     picture.text(31, y,
                  f"O is loaded {loads // launch.arrays['global', 'O'].bytes} times and stored {stores // launch.arrays['global', 'O'].bytes} times: "
                  "once for each of 64 keys, and once as 0.")
-    return picture
-
-
-def picture_04_row_parallel():
-    picture = svg.Picture("row_parallel: 32 lanes, one query", "K is read along a row; O is stored once.")
-    launch, = views.traced("04", "row_parallel", SMALL)
-    y = views.requests(picture, (launch, views.accesses(launch, "load", "K", warp=0)[0],
-                                 "A load of K: 32 elements of one key")) + 18
-    picture.text(16, y, "Bytes of global memory, N = 64, d = 32", "t b")
-    y = views.stacked(picture, y + 12, [(kernel, by_array(views.traced("04", kernel, SMALL)))
-                                        for kernel in ("row_per_thread", "row_parallel")], ARRAYS)
-    picture.legend(190, y + 14, [(colour, name) for name, colour in list(ARRAYS.items())[:4]])
     return picture
 
 
@@ -237,38 +214,6 @@ def deal(picture, y, says, keys, count, name):
     picture.text(16, y + 38, f"{len(workers)} {name}; each key once: {len(keys)} keys", "m")
     views.same(sorted(key for key, _ in keys), list(range(count)), says)
     return y + 52, workers
-
-
-def picture_04_key_parallel_ordered():
-    launch, = views.traced("04", "key_parallel_ordered", "--heads 1 --seq-q 4 --seq-kv 128 --head-dim 32")
-    picture = svg.Picture("key_parallel_ordered: the keys of one query in chunks, merged in turn",
-                          "Four chunks of 32 keys; each waits for the one before, loads O, merges and stores O.")
-    y, workers = deal(picture, 40, "query 0: which warp has which of 128 keys", keys_of(launch, 0), 128,
-                      "warps, a chunk of 32 keys each")
-    trips = []
-    for who in workers:
-        block = next(block for block in launch.blocks if block.number == who[0])
-        trips.append([kind for kind in ("load", "store")
-                      for event in views.accesses(launch, kind, "O", warp=who[1], blocks=[block])
-                      if next(views.touched(launch, event))[1] == 0])
-    for i, some in enumerate(trips):
-        x = 16 + i * 200
-        picture.cells(views.PLACES[i], [(x, y + 10, 92, 30)])
-        picture.text(x + 46, y + 30, "m, l, o", "in b", "middle")
-        picture.cells("c7", [(x, y + 80, 92, 26)])
-        picture.text(x + 46, y + 98, "O in memory", "in s", "middle")
-        picture.arrow("ow", x + 60, y + 41, x + 60, y + 79)
-        picture.text(x + 66, y + 66, "stored", "m s")
-        if "load" in some:
-            picture.arrow("ow", x + 28, y + 79, x + 28, y + 41)
-            picture.text(x + 22, y + 66, "loaded", "m s", "end")
-        if i + 1 < len(trips):
-            picture.arrow("w", x + 94, y + 93, x + 198, y + 93)
-            picture.text(x + 146, y + 86, "the turn", "m s", "middle")
-    y += 132
-    picture.text(16, y,
-                 f"O of a query: {sum(some.count('load') for some in trips)} loads and {sum(some.count('store') for some in trips)} stores of a whole row, one after the other.")
-    return picture
 
 
 def picture_04_key_parallel_atomic():
@@ -299,40 +244,13 @@ def picture_04_key_parallel_atomic():
     return picture
 
 
-def picture_04_key_parallel_block():
-    launch, = views.traced("04", "key_parallel_block", SMALL)
-    picture = svg.Picture("key_parallel_block: the warps of one block share the keys of a query",
-                          "Eight warps deal 64 keys among them and merge through shared memory.")
-    y, workers = deal(picture, 40, "query 0: which warp has which of 64 keys",
-                      [item for item in keys_of(launch, 0) if item[1][0] == 0], 64,
-                      "warps of one block, every eighth key each")
-    block = launch.blocks[0]
-    writes, reads = (views.accesses(launch, kind, None, "shared", blocks=[block]) for kind in ("store", "load"))
-    words = {place for event in writes for place in traces.places(event["at"])}
-    for i in range(len(workers)):
-        picture.cells(views.PLACES[i % 6], [(16 + i * 100, y + 6, 90, 26)])
-        picture.text(61 + i * 100, y + 24, "m, l, o", "in s b", "middle")
-        picture.arrow("ow", 61 + i * 100, y + 33, 61 + i * 100, y + 56)
-    picture.cells("e", [(16, y + 58, 790, 26)])
-    picture.text(411, y + 76,
-                 f"shared memory: {len(words)} numbers, written by {len({event['warp'] for event in writes})} warps",
-                 "t", "middle")
-    picture.lines("w", [(16, y + 96, 806, y + 96)])
-    picture.text(16, y + 114, f"{sum(event['event'] == 'barrier' for event in block.events)} barrier", "t b")
-    readers = sorted({event["warp"] for event in reads})
-    picture.text(110, y + 114,
-                 f"then {len(readers)} warp{'s' * (len(readers) > 1)} read all states and merge them; O is stored once",
-                 "m")
-    return picture
-
-
 def picture_04_walk():
     picture = svg.Picture("flash_v1 walks over the tiles of scores: keys outside, queries inside",
                           "For each tile of keys the block goes through all tiles of queries, and O, m and l move each time.")
     y = walk(picture, [("04", "flash_v1", False)])
-    picture.text(330, 140, "The block takes a tile of keys into shared memory,", "m")
-    picture.text(330, 158, "then one tile of queries after the other; for each", "m")
-    picture.text(330, 176, "it loads what it has of O, adds to it, and stores it.", "m")
+    picture.text(364, 140, "The block takes a tile of keys into shared memory,", "m")
+    picture.text(364, 158, "then one tile of queries after the other; for each", "m")
+    picture.text(364, 176, "it loads what it has of O, adds to it, and stores it.", "m")
     picture.text(16, y, "Not counted: the launch before it that sets O, m and l to their first values.", "m")
     return picture
 
@@ -370,65 +288,6 @@ def picture_04_flash_v1():
     return picture
 
 
-def what_of(array, _):
-    return {"K": "K, V", "V": "K, V", "workspace": "m, l"}.get(array, array)
-
-
-def picture_04_flash_v1_register_tile():
-    launch = views.traced("04", "flash_v1_register_tile", "--heads 1 --seq 128 --head-dim 64")[-1]
-    picture = svg.Picture("flash_v1_register_tile: which elements of O does a thread own?",
-                          "Four rows by eight columns for each thread.")
-    warp, mine = (views.elements(launch, "store", "O", lane, warp=0) for lane in (None, 5))
-    who = {**dict.fromkeys(warp, 0), **dict.fromkeys(mine, 1)}
-    views.owners(picture, 20, 44, 64, 64, 5, who, "O, queries 0 to 63 and all 64 columns", ["c0", "c1"])
-    x = 380
-    picture.legend(x, 80, [("c1", f"thread 5: {len([p for p in mine if p[0] < 64])} elements of the first 64 queries")])
-    picture.legend(x, 104, [("c0", "its warp")])
-    reads = views.accesses(launch, "load", "dynamic", "shared", 0)
-    sizes = collections.Counter(event["bytes"] for event in reads)
-    picture.text(x, 144, "Reads of shared memory by warp 0:")
-    for i, (size, count) in enumerate(sorted(sizes.items())):
-        picture.text(x, 164 + i * 18, f"{count:,} of {size} bytes a lane", "m")
-    before = views.traced("04", "flash_v1", "--heads 1 --seq 128 --head-dim 64")[-1]
-    picture.text(x, 232, "Numbers read from shared memory, N = 128, d = 64:")
-    bars = [(each.kernel.split("<")[0], views.volume(each, "load", None, "shared") // 4) for each in (before, launch)]
-    for i, (name, count) in enumerate(bars):
-        picture.text(x, 258 + i * 44, name, "m")
-        picture.cells("c0", [(x, 264 + i * 44, round(count / bars[0][1] * 300, 1), 16)])
-        picture.text(x + round(count / bars[0][1] * 300) + 6, 277 + i * 44, f"{count:,}")
-    return picture
-
-
-def tile_of_keys(launch):
-    """[(key, tile)] of the first block; a tile is what is loaded of K between two loads of Q."""
-    tile, in_tile, found = -1, False, set()
-    for event in sorted(launch.blocks[0].events, key=lambda event: event["t"]):
-        if event["event"] == "load" and event["space"] == "global" and event["at"][0][0] in "QK":
-            is_key = event["at"][0][0] == "K"
-            tile += is_key and not in_tile
-            in_tile = is_key
-            if is_key:
-                found.update((row, tile) for _, row, _ in views.touched(launch, event))
-    return sorted(found)
-
-
-def picture_04_flash_v1_wide_tile():
-    picture = svg.Picture("flash_v1_wide_tile: fewer tiles of keys, fewer visits of Q and O",
-                          "128 keys in tiles of 16 and of 64, and the bytes that each array moves.")
-    sizes, y, bars = "--heads 1 --seq 128 --head-dim 64", 40, []
-    for kernel in ("flash_v1_register_tile", "flash_v1_wide_tile"):
-        launches = views.traced("04", kernel, sizes)
-        launch = launches[-1]
-        trips = views.volume(launch, "load", "O") // launch.arrays["global", "O"].bytes
-        y, tiles_found = deal(picture, y, f"{kernel}: O is loaded {trips} times", tile_of_keys(launch), 128, "tiles of keys")
-        views.same(len(tiles_found), trips, kernel)
-        bars.append((kernel, by_array(launches)))
-    picture.text(16, y + 12, "Bytes of global memory, N = 128, d = 64", "t b")
-    y = views.stacked(picture, y + 24, bars, ARRAYS)
-    picture.legend(190, y + 14, [(colour, name) for name, colour in list(ARRAYS.items())[:4]])
-    return picture
-
-
 def picture_04_flash_v1_large_tiles():
     picture = svg.Picture("flash_v1_large_tiles: traffic against the size of the tiles",
                           "With larger tiles of keys Q and O travel less often; with larger tiles of queries K and V do.")
@@ -458,19 +317,3 @@ def tiles(launch, array):
     other = {"K": "Q", "Q": "K"}[array]
     loaded = views.volume(launch, "load", other)
     return loaded // launch.arrays["global", other].bytes
-
-
-def picture_04_flash_v1_async():
-    picture = svg.Picture("flash_v1_async: V arrives under Q·Kᵀ, and nothing is loaded for O, m and l before the first tile",
-                          "Copies in flight while the first product runs.")
-    launches = [(kernel, views.traced("04", kernel, "--heads 1 --seq-q 64 --seq-kv 256 --head-dim 32", 0)[-1])
-                for kernel in ("flash_v1_base_2", "flash_v1_async")]
-    end = max(span.end for _, launch in launches for span in views.replay.spans(launch, launch.blocks[0], what_of)[0])
-    y = 40
-    for kernel, launch in launches:
-        barriers = sum(event["event"] == "barrier" for event in launch.blocks[0].events)
-        y = views.axis(picture, y, launch, launch.blocks[0], what_of, f"{kernel}: {barriers} barriers",
-                       [(0, what) for what in ("load", "copy", "store", "read", "softmax", "out")], end) + 8
-    picture.text(16, y + 8, "Warp 0 of block 0, two tiles of keys. A colour: what is loaded or read. A thick line: a barrier.", "m")
-    picture.text(16, y + 26, views.replay.SAYS, "m s")
-    return picture

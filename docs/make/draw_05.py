@@ -1,7 +1,6 @@
 """Step 05: the exchanged loops, rows that belong to warps, keys split over blocks."""
 import collections
 
-import maps
 import svg
 import traces
 import views
@@ -121,22 +120,6 @@ def picture_05_flash_v2_rectangles():
     return picture
 
 
-def picture_05_flash_v2_large_tiles():
-    picture = svg.Picture("flash_v2_large_tiles: twice the rows for each thread",
-                          "A thread has 4 by 8 elements of O before, 8 by 8 after; a block 64 queries, then 128.")
-    x, bottom = 20, 0
-    for kernel, queries in (("flash_v2_async", 64), ("flash_v2_large_tiles", 128)):
-        x, y, mine, below = owned(picture, x, kernel, f"--heads 1 --seq {queries} --head-dim 64", 64, 3)
-        launch = views.traced("05", kernel, "--heads 1 --seq 128 --head-dim 64")[-1]
-        picture.legend(x, y + 16, [("c1", f"thread 5: {len({row for row, _ in mine})} rows")])
-        picture.text(x, y + 52, f"{len(mine)} elements of O", "m")
-        picture.text(x, y + 84, "N = 128, wavefronts of", "m")
-        picture.text(x, y + 100, f"shared memory: {launch.counters['shared_wavefronts']:,}")
-        x, bottom = x + 200, max(bottom, below)
-    picture.down_to(bottom)
-    return picture
-
-
 def picture_05_split_kv():
     launch = views.traced("05", "split_kv", DECODE)[0]
     picture = svg.Picture("split_kv: a group of lanes takes a key, a lane four features of it",
@@ -166,24 +149,6 @@ def picture_05_split_kv():
 
 
 BACKWARD = "--heads 1 --seq 64 --head-dim 32"
-
-
-def picture_05_backward_standard():
-    picture = svg.Picture("backward_standard: two matrices go through memory",
-                          "Bytes of global memory by array, N = 64, d = 32, one head.")
-    bars = []
-    for kernel in ("backward_standard", "backward_recompute"):
-        moved = views.traffic(views.traced("05", kernel, BACKWARD))
-        parts = collections.Counter()
-        for (array, kind), count in moved.items():
-            matrices = array == "workspace" and kernel == "backward_standard"
-            parts[f"{kind} of P, dS and D" if matrices else "all else"] += count
-        bars.append((kernel, parts))
-    kinds = {"store of P, dS and D": "c1", "load of P, dS and D": "c2", "all else": "c0"}
-    y = views.stacked(picture, 48, bars, kinds)
-    picture.legend(190, y + 12, [("c1", "P, dS and D stored"), ("c2", "loaded"), ("c0", "Q, K, V, O, dO, LSE, D and the gradients")])
-    picture.text(190, y + 44, "Longer rows: the matrices grow with N times N, and so do the naive products.", "m")
-    return picture
 
 
 def blocks_at(launch, arrays, events=("load", "atomic_update")):
@@ -259,42 +224,4 @@ def picture_05_backward_registers():
         counters = views.traced("05", kernel, "--heads 1 --seq 64 --head-dim 64", 0)[-1].counters
         picture.text(320, 150 + 22 * i, f"{kernel}: {counters['shared_loads']:,} loads from shared memory")
     picture.down_to(bottom)
-    return picture
-
-
-def picture_05_backward_async():
-    picture = svg.Picture("backward_async: Q and dO of the next tile arrive while dQ is computed",
-                          "Loads of one warp, beside what it reads and adds, with and without copies that run ahead.")
-    launches = [(kernel, views.traced("05", kernel, "--heads 1 --seq-q 128 --seq-kv 64 --head-dim 32", 0)[-1])
-                for kernel in ("backward_registers", "backward_async")]
-    gradients = lambda array, _: {"K": "K, V", "V": "K, V", "Q": "Q, dO", "dO": "Q, dO", "workspace": "LSE, D", "LSE": "LSE, D"}.get(array, array)
-    end = max(span.end for _, launch in launches for span in views.replay.spans(launch, launch.blocks[0], gradients)[0])
-    y = 40
-    for kernel, launch in launches:
-        barriers = sum(event["event"] == "barrier" for event in launch.blocks[0].events)
-        y = views.axis(picture, y, launch, launch.blocks[0], gradients, f"{kernel}: {barriers} barriers",
-                       [(0, what) for what in ("load", "copy", "store", "read", "out")], end) + 8
-    picture.text(16, y + 8, "Warp 0 of block 0, two tiles of queries. A colour: what is loaded or read. A thick line: a barrier.", "m")
-    picture.text(16, y + 26, views.replay.SAYS, "m s")
-    return picture
-
-
-def picture_05_backward_vector_adds():
-    picture = svg.Picture("backward_vector_adds: what one request of a warp adds to",
-                          "The first 16 queries of a tile, 64 features; the elements of dQ that the first request of warp 0 adds to.")
-    y = 44
-    for kernel in ("backward_async", "backward_vector_adds"):
-        launch = views.traced("05", kernel, "--heads 1 --seq 64 --head-dim 64", 0)[-1]
-        events = [event for block in launch.blocks for event in block.events if event["event"] == "atomic_update"]
-        first = next(event for event in events if event["warp"] == 0)
-        width = first["size"] // 4
-        who = {}
-        for array, byte in traces.places(first["at"]):
-            for element in range(width):
-                who[views.coordinates(launch, array, byte + 4 * element)] = 0
-        lanes = sum(len(traces.lanes(event["lanes"])) for event in events)
-        views.same(lanes, launch.counters["atomics"], "additions")
-        bottom = views.owners(picture, 20, y, 16, 64, 6, who, f"{kernel}: {len(events)} requests, {len(who)} elements in the first", ["c0"])
-        y = bottom + 16
-    picture.down_to(y)
     return picture

@@ -1,11 +1,6 @@
 """Step 06: the causal mask, tensor cores' fragments, and the pipelines."""
 import collections
-import ctypes
 import math
-import operator
-import struct
-import subprocess
-import tempfile
 
 import replay
 import maps
@@ -95,49 +90,13 @@ def picture_06_tiles():
     return picture
 
 
-def picture_06_half():
-    launch = views.traced("06", "half", SHORT, 0)[-1]
-    picture = svg.Picture("half: shared memory between the barriers", "When each tile is written and read.")
-    names = {name: name for name in ("tile_Q", "tile_K", "tile_V", "tile_P")}
-    y, *_ = views.phases(picture, 60, launch, launch.blocks[0], list(names), 9, names, 0)
-    picture.text(16, y + 12,
-                 "A thick line is a barrier. tile_P belongs to rows of one warp: it is written and read between the same two barriers.", "m")
-    return picture
-
-
-def picture_06_wmma():
-    picture = svg.Picture("wmma: S and P go through shared memory, since a fragment keeps its order to itself",
-                          "Where the numbers of one warp pass between the two products.")
-    steps = [("Q·Kᵀ", "c0", "tensor cores"), ("warps_S", "e", "shared memory"), ("softmax", "c2", "two lanes a row"),
-             ("warps_P", "e", "shared memory"), ("P·V", "c0", "tensor cores")]
-    for i, (name, colour, where) in enumerate(steps):
-        picture.cells(colour, [(16 + i * 166, 60, 120, 44)])
-        picture.text(76 + i * 166, 80, name, "in b" if colour != "e" else "t b", "middle")
-        picture.text(76 + i * 166, 97, where, "in s" if colour != "e" else "m s", "middle")
-        if i < 4:
-            picture.arrow("ow", 137 + i * 166, 82, 181 + i * 166, 82)
-    picture.text(16, 140, "Wavefronts of shared memory, block 0, 256 queries and keys, d = 64", "t b")
-    bars = []
-    for kernel in ("wmma", "mma"):
-        other = views.traced("06", kernel, SHORT, 0)[-1]
-        parts = collections.Counter()
-        for event in other.blocks[0].events:
-            if event["event"] in ("load", "store") and event["space"] == "shared":
-                parts["S and P" if event["at"][0][0].startswith("warps") else "Q, K, V"] += event["wavefronts"]
-        views.same(sum(parts.values()), other.blocks[0].counters["shared_wavefronts"], kernel)
-        bars.append((kernel, parts))
-    views.stacked(picture, 152, bars, {"Q, K, V": "c0", "S and P": "c3"}, "wavefronts", 80)
-    picture.legend(80, 228, [("c0", "tiles of Q, K and V"), ("c3", "S, P and the factors")])
-    return picture
-
-
 def fragment(picture, x, y, rows, columns, owner, says, cell, lit):
     picture.text(x, y - 8, says, "t b")
     for row in range(rows):
         for column in range(0, columns, 2):
             lane, register = owner(row, column)
             picture.cells("c1" if lane == lit else f"c{register % 4 + (register % 4 > 0)}",
-                          [(x + column * cell, y + row * 17, 2 * cell - 1, 16)], 1 if lane == lit else 0.75)
+                          [(x + column * cell, y + row * 17, 2 * cell - 1, 16)])
             picture.text(x + (column + 1) * cell, y + row * 17 + 12, lane, "in s", "middle")
 
 
@@ -289,34 +248,6 @@ def ring(picture, y, kernel, sizes, d, says, end):
     return y + len(places) * 46 + 6
 
 
-def picture_06_mma_tma():
-    picture = svg.Picture("mma_tma: one thread requests whole boxes", "Instructions that load, and a time axis.")
-    counts = []
-    for kernel in ("mma_ordered", "mma_tma"):
-        launch = views.traced("06", kernel, SHORT, 0)[-1]
-        counts.append((kernel, collections.Counter({"requests": sum(event["event"] in ("cp_async", "tma_load")
-                                                                    for event in launch.blocks[0].events)})))
-    picture.text(16, 58,
-                 "Copies that the threads of block 0 request (cp.async: one for each warp and instruction; TMA: one for a box)",
-                 "t b")
-    y = views.stacked(picture, 70, counts, {"requests": "c0"}, "requests", 110) + 8
-    for kernel, Bc in (("mma_ordered", 48), ("mma_tma", 48)):
-        launch = views.traced("06", kernel, "--heads 1 --seq 240 --head-dim 64", 0)[-1]
-        y = views.axis(picture, y, launch, launch.blocks[0], tile_of(64, Bc), kernel, WARP[1:]) + 8
-    picture.text(16, y + 8,
-                 "Warp 0, which requests the boxes. A colour and a number: a tile of keys. A thick line: a barrier of the block.", "m")
-    picture.text(16, y + 26, replay.SAYS_TENSOR, "m s")
-    return picture
-
-
-def picture_06_wgmma():
-    return axes("wgmma: a warpgroup's products are asynchronous, and read K and V where they lie",
-                "No ldmatrix; tiles of 128 keys instead of 64.",
-                (("mma_tma", 64), ("wgmma", 128)), LONG, 128,
-                [(0, what) for what in ("copy", "read", "product", "softmax")],
-                note="Block 0. A colour: a tile of keys, 64 in mma_tma and 128 in wgmma; the first copy: Q. A thick line: a barrier.")
-
-
 def picture_06_producer_warp():
     picture = svg.Picture("producer_warp: which place of the ring is full when?",
                           "Two places for K, filled in turn, each with a full and an empty barrier.")
@@ -331,56 +262,10 @@ def picture_06_producer_warp():
     return picture
 
 
-def picture_06_overlap():
-    return axes("overlap: the softmax of the next tile runs under P·V of this one", "Two products are in flight.",
-                (("producer_warp", 128), ("overlap", 128)), LONG, 128, GROUPS[:5], note=TWO, names=NAMES)
-
-
 def picture_06_ping_pong():
     return axes("ping_pong: the warpgroups take turns at the tensor cores", "Named barriers pass the turn.",
                 (("overlap", 128), ("ping_pong", 128)), LONG, 128, GROUPS[:5],
                 note=TWO + " Thick line: the turn passes.", names=NAMES)
-
-
-def picture_06_tma_store():
-    picture = svg.Picture("tma_store: who stores O?",
-                          "Before, requests of the threads; now boxes that the copy engine takes from shared memory.")
-    y = 58
-    for kernel in ("ping_pong", "tma_store"):
-        launch = views.traced("06", kernel, LONG, 0)[-1]
-        stores = sorted(views.accesses(launch, "store", "O"), key=lambda event: event["at"][0][1])
-        boxes = [event for event in launch.blocks[0].events if event["event"] == "tma_store"]
-        picture.text(16, y, kernel, "t b")
-        bytes_stored = sum(map(views.size, stores)) + sum(event["bytes"] for event in boxes)
-        views.same(bytes_stored + views.volume(launch, "store", "LSE"), launch.blocks[0].counters["global_store_bytes"],
-                   kernel)
-        picture.text(16, y + 20,
-                     f"{len(stores)} requests of threads, {len(boxes)} boxes of the copy engine, {bytes_stored:,} bytes of O", "m")
-        rows = 24
-        for event in stores:
-            for _, row, column in views.touched(launch, event):
-                if event is stores[0]:
-                    picture.cells("c0", [(16 + column * 3, y + 32 + (row - 384) * 6, 3, 5)])
-        picture.lines("g", [(16, y + 32, 400, y + 32), (16, y + 32 + rows * 6, 400, y + 32 + rows * 6),
-                            (16, y + 32, 16, y + 32 + rows * 6), (400, y + 32, 400, y + 32 + rows * 6)])
-        if boxes:
-            box = boxes[0]["box"]
-            picture.cells("c1", [(16, y + 32, box[0] * 3, min(box[1], rows) * 6)])
-            picture.text(420, y + 60, f"orange: the first box, {box[0]} features of {box[1]} rows", "m")
-        else:
-            picture.text(420, y + 60,
-                         f"blue: the first request, {stores[0]['sectors']} sectors for {stores[0]['bytes'] * 32} bytes",
-                         "m")
-        picture.text(420, y + 80, f"frame: the first {rows} rows of O, 128 features", "m")
-        y += 32 + rows * 6 + 30
-    return picture
-
-
-def picture_06_across_tiles():
-    # Block 0 draws more than one tile.
-    return axes("across_tiles: the first product of the next tile runs with the last of this one",
-                "Across the edge the tensor cores go on.", (("persistent_blocks", 128), ("across_tiles", 128)),
-                "--heads 12 --seq 256 --head-dim 128", 128, GROUPS, 12400, TWO + " Thick line: the turn passes.", NAMES)
 
 
 def picture_06_folded():
@@ -407,94 +292,6 @@ def picture_06_folded():
         picture.text(x, 204, f"tiles computed and masked whole: {unseen}", "m")
         x += 410
     picture.legend(16, 232, [("c0", "by a warpgroup of block 0"), ("c1", "of block 1"), ("c7", "computed by block 0 and masked whole")])
-    return picture
-
-
-def normal_halves(rows, columns, stream):
-    """The program's normal inputs with seed 1, from its own generator, rounded to half."""
-    values = (ctypes.c_float * (rows * columns))()
-    with tempfile.TemporaryDirectory() as scratch:
-        library = f"{scratch}/inputs.so"
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, views.ROOT / "common/harness/inputs.c", "-lm"], check=True)
-        fill = ctypes.CDLL(library).input_matrix
-        fill.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64]
-        fill(values, rows, columns, 0, 1, stream)
-    halves = struct.unpack(f"{len(values)}e", struct.pack(f"{len(values)}e", *values))
-    return [halves[row * columns:(row + 1) * columns] for row in range(rows)]
-
-
-def picture_06_lazy_rescale():
-    picture = svg.Picture("lazy_rescale: which rows of O are multiplied after which tile of keys?",
-                          "multicast multiplies where a maximum grew, lazy_rescale only where it grew a lot.")
-    queries, keys, d = 256, 2304, 128
-    launch = views.traced("06", "lazy_rescale", f"--heads 1 --seq-q {queries} --seq-kv {keys} --head-dim {d}")[-1]
-    tiles = [event["from"][1] // 128 for event in launch.blocks[0].events
-             if event["event"] == "tma_load" and event["at"][0][0] == "K" and event["from"][0] == 0]
-    Q, K = normal_halves(queries, d, 0), normal_halves(keys, d, 1)
-    scores = [[sum(map(operator.mul, Q[row], K[key])) for key in range(keys)] for row in range(16)]
-    x = 16
-    for says, scale in (("scale 1 / √128", d ** -0.5), ("scale 1", 1.0)):
-        picture.text(x, 56, says, "t b")
-        picture.text(x, 78, "a row: a query; a column: a tile of keys, last to first", "m")
-        cells, grown = collections.defaultdict(list), collections.Counter()
-        for row, of_row in enumerate(scores):
-            m = lazy = -math.inf
-            for column, tile in enumerate(tiles):
-                largest = max(of_row[tile * 128:tile * 128 + 128]) * scale * math.log2(math.e)
-                role = "c7" if m == -math.inf else "c1" if largest - lazy > 8 else "c0" if largest > m else "e"
-                m, lazy = max(m, largest), largest if largest - lazy > 8 else lazy
-                cells[role].append((x + column * 20, 88 + row * 11, 19, 10))
-                grown[role] += 1
-        for role, some in cells.items():
-            picture.cells(role, some)
-        picture.text(x, 286, f"grew: {grown['c0'] + grown['c1']} of {sum(grown.values()) - grown['c7']}; "
-                             f"by more than 8 over what is followed: {grown['c1']}", "m")
-        x += 410
-    picture.legend(16, 312, [("c7", "first tile"), ("e", "times 1 in both"), ("c0", "multiplied in multicast only"), ("c1", "lazy_rescale follows the maximum")])
-    picture.text(16, 348, "256 queries (16 shown), 2304 keys. Scores of normal inputs, computed for this picture; the order of the tiles is the kernel's.", "m s")
-    return picture
-
-
-def tiles_read(block, bytes_of_tile):
-    """Which tiles of keys a warpgroup multiplies with, as {warpgroup: {(array, first key)}}: a product reads the last that was loaded there."""
-    places, found = {}, collections.defaultdict(set)
-    for event in block.events:
-        if event["event"] == "tma_load" and event["at"][0][0] in "KV":
-            places[event["shared"][0][1] // bytes_of_tile] = (event["at"][0][0], event["from"][1])
-        elif event["event"] == "wgmma":
-            found[event["warp"] // 4].add(places[event["at"][0][1] // bytes_of_tile])
-    return found
-
-
-def picture_06_skipping():
-    picture = svg.Picture("skipping: which tiles of keys does each warpgroup compute?",
-                          "A warpgroup passes by the keys that its rows do not see, and nearly all where it has no rows.")
-    x, keys, queries = 16, 768, 320
-    for kernel in ("across_tiles", "skipping"):
-        launch = views.traced("06", kernel, f"--heads 1 --seq-q {queries} --seq-kv {keys} --head-dim 64 --causal")[-1]
-        picture.text(x, 56, f"{kernel}: {queries} queries, {keys} keys, causal", "t b")
-        picture.text(x + 150, 78, "tiles of 128 keys", "m")
-        y, unseen = 84, 0
-        for block in launch.blocks:
-            row0 = min(event["from"][1] for event in block.events if event["event"] == "tma_load" and event["at"][0][0] == "Q")
-            loaded = {event["from"][1] for event in block.events if event["event"] == "tma_load" and event["at"][0][0] == "K"}
-            read = tiles_read(block, 2 * 64 * 128)
-            views.same(12 * 4 * sum(map(len, read.values())) // 2, sum(event["event"] == "wgmma" for event in block.events), kernel)
-            for group in range(3):
-                first = row0 + 64 * group
-                seen = keys - queries + first + 64 if first >= 0 else 0
-                for tile in loaded:
-                    computed = ("K", tile) in read[group]
-                    role = "e" if not computed else "c7" if tile >= seen else f"c{group}"
-                    unseen += role == "c7"
-                    picture.cells(role, [(x + 150 + tile / 128 * 30, y, 28, 22)])
-                picture.text(x, y + 15, f"rows {first} to {first + 63}" if first >= 0 else "no rows", "m")
-                y += 26
-            y += 10
-        picture.text(x, y + 12, f"tiles computed for nothing: {unseen}", "m")
-        x += 410
-    picture.legend(16, y + 38, [("c0", "computed by warpgroup 0"), ("c1", "1"), ("c2", "2"), ("c7", "computed for nothing"),
-                                ("e", "given back unread")])
     return picture
 
 

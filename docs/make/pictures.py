@@ -6,8 +6,8 @@
 """
 import concurrent.futures
 import pathlib
-import sys
 
+import svg
 import views
 import outfile  # views has set its path
 
@@ -16,8 +16,8 @@ LIMIT = 40_000  # bytes, of one picture
 
 
 def drawn(module, names):
-    """(name, text) of the pictures of draw_NN.py, each a function that is named as its file."""
-    return [(name.removeprefix("picture_"), draw().svg()) for name, draw in vars(__import__(module)).items()
+    """(name, picture) for the pictures of draw_NN.py, each a function that is named as its file."""
+    return [(name.removeprefix("picture_"), draw()) for name, draw in vars(__import__(module)).items()
             if name.startswith("picture_") and name.removeprefix("picture_").startswith(tuple(names or [""]))]
 
 
@@ -30,11 +30,16 @@ def main(arguments):
     modules = sorted(path.stem for path in pathlib.Path(__file__).parent.glob("draw_*.py"))
     with concurrent.futures.ProcessPoolExecutor() as processes:
         pictures = [picture for some in processes.map(drawn, modules, [names] * len(modules)) for picture in some]
-    for name, text in pictures:
+    for name, picture in pictures:
+        text = picture.svg()
         path = FOLDER / f"{name}.svg"
         there.discard(path.name)
         if len(text) > LIMIT:
             wrong.append(f"{path.name} has {len(text)} bytes, more than {LIMIT}")
+        if picture.unreadable:
+            ratio, scheme, words = min(picture.unreadable)
+            wrong.append(f"{path.name}: {words!r} in the {scheme} has {ratio:.2f} of contrast, less than {svg.CONTRAST}"
+                         f" ({len(picture.unreadable)} such)")
         if command == "make":
             outfile.write(path, text)
         elif not path.exists() or path.read_text() != text:

@@ -13,7 +13,7 @@ import traces
 # In cycles. Reading from shared memory has the multiply-adds that follow it included; an exponential is not traced, so
 # the softmax is drawn with the shuffles that reduce its rows.
 COST = {"memory": 500, "issue": 8, "read": 24, "ldmatrix": 8, "mma": 4, "softmax": 96, "store": 8}
-SAYS = ("Order and waits are the trace's; durations are round numbers: 500 cycles for a trip to memory, 24 for a read and "
+SAYS = ("Order and waits are the trace's; durations are assumed: 500 cycles for a trip to memory, 24 for a read and "
         "its multiply-adds")
 SAYS_TENSOR = ("Order and waits are the trace's; durations are assumed: products at the tensor cores' rate, 500 cycles to "
                "memory, 96 a shuffle")

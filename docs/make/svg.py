@@ -3,20 +3,40 @@
 Shapes of one class are one path, which keeps a map of thousands of cells small. Classes are colours: c0 to c7 stand for
 things (a tile, a warp, an array), t and m are text, g thin lines, w walls, e the empty cell.
 """
+import re
 from xml.sax.saxutils import escape
 
 WIDTH = 830
+CONTRAST = 4.5  # of text to what is behind it, at least (WCAG 2.2, 1.4.3)
 STYLE = """text{font:13px system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif}
 .b{font-weight:600}.h{font-size:15px;font-weight:600}.s{font-size:11px}.k{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:12px}
 .bg{fill:#fff}.t{fill:#1f2328}.m{fill:#59636e}.e{fill:#eceff2}.g{stroke:#c4cbd3;fill:none}.w{stroke:#1f2328;fill:none;stroke-width:2}
 .ow{stroke:#1f2328;fill:none;stroke-width:1.3}.in{fill:#0b0f14}
 """
-DARK = """.bg{fill:#0d1117}.t{fill:#e6edf3}.m{fill:#9198a1}.e{fill:#2b323b}.g{stroke:#484f58}.w,.ow{stroke:#e6edf3}
+DARK = """.bg{fill:#0d1117}.t{fill:#e6edf3}.m{fill:#9da4ad}.e{fill:#2b323b}.g{stroke:#484f58}.w,.ow{stroke:#e6edf3}
 """
-# Near Okabe and Ito's colours, told apart by everyone; white text is readable on them, and they are on white and on black.
+# Near Okabe and Ito's colours, told apart by everyone. Text on them is of class in, and they are seen on white and on black.
 COLOURS = ["#3f8fd2", "#d48a00", "#159e73", "#d55e00", "#b267a0", "#3fa3dc", "#a89a00", "#8a8f98"]
 STYLE += "".join(f".c{i}{{fill:{colour}}}.l{i}{{stroke:{colour};fill:none;stroke-width:1.6}}"
                  for i, colour in enumerate(COLOURS)) + ".r{stroke-width:.7}\n"
+
+
+def fills(style):
+    """{class: (red, green, blue)} of what a style fills."""
+    found = re.findall(r"\.(\w+)\{fill:#(\w+)\}", style)
+    return {name: tuple(int(digits[i] * 2 if len(digits) == 3 else digits[2 * i:2 * i + 2], 16) for i in range(3)) for name, digits in found}
+
+
+FILLS = {"light": fills(STYLE), "dark": fills(STYLE) | fills(DARK)}
+
+
+def contrast(one, other):
+    """Returns the ratio of two colours' luminances by WCAG's definition, 1 to 21."""
+    def luminance(colour):
+        linear = [part / 255 / 12.92 if part <= 10 else ((part / 255 + 0.055) / 1.055) ** 2.4 for part in colour]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
 
 
 def short(number):
@@ -27,6 +47,7 @@ class Picture:
     def __init__(self, title, says):
         """title stands above the picture, says is what a screen reader reads."""
         self.title, self.says, self.parts, self.height, self.frames, self.seconds = title, says, [], 0, 0, 0
+        self.moment, self.painted, self.unreadable = None, [], []  # painted: (moment, x, y, width, height, class, opacity)
         self.text(16, 26, title, "t h")
 
     def down_to(self, y):
@@ -34,8 +55,20 @@ class Picture:
 
     def text(self, x, y, words, kind="t", anchor=""):
         self.down_to(y + 10)
+        self.look_at(x, y, str(words), kind.split()[0], anchor)
         anchor = f' text-anchor="{anchor}"' if anchor else ""
         self.parts.append(f'<text x="{short(x)}" y="{short(y)}" class="{kind}"{anchor}>{escape(str(words))}</text>')
+
+    def look_at(self, x, y, words, kind, anchor):
+        """Notes words that can't be told from what lies behind their middle."""
+        x += {"": 4 if len(words) > 1 else 3, "middle": 0, "end": -4}[anchor]
+        for scheme, fill in FILLS.items():
+            behind = fill["bg"]
+            for moment, left, top, width, height, painted, opacity in self.painted:
+                if moment in (None, self.moment) and left <= x <= left + width and top <= y - 4 <= top + height:
+                    behind = tuple(over * opacity + under * (1 - opacity) for over, under in zip(fill[painted], behind))
+            if contrast(fill[kind], behind) < CONTRAST:
+                self.unreadable.append((contrast(fill[kind], behind), scheme, words))
 
     def path(self, kind, steps, extra=""):
         self.parts.append(f'<path class="{kind}" d="{steps}"{extra}/>')
@@ -48,8 +81,9 @@ class Picture:
                 joined[-1][2] += width
             else:
                 joined.append([x, y, width, height])
-        for _, y, _, height in joined:
+        for x, y, width, height in joined:
             self.down_to(y + height)
+            self.painted += [(self.moment, x, y, width, height, kind, opacity)] if kind in FILLS["light"] else []
         steps = "".join(f"M{short(x)} {short(y)}h{short(w)}v{short(h)}h{short(-w)}z" for x, y, w, h in joined)
         if steps:
             self.path(kind, steps, f' fill-opacity="{opacity:.2f}"' if opacity < 1 else "")
@@ -73,11 +107,12 @@ class Picture:
 
     def frame(self, number, count, seconds, still):
         """Shows what is drawn from here to done() in one of count moments; still is the one that stays without motion."""
-        self.frames, self.seconds = count, seconds
+        self.frames, self.seconds, self.moment = count, seconds, number
         delay = short(number * seconds / count - seconds)
         self.parts.append(f'<g class="f{" still" if number == still else ""}" style="animation-delay:{delay}s">')
 
     def done(self):
+        self.moment = None
         self.parts.append("</g>")
 
     def legend(self, x, y, entries):
