@@ -138,6 +138,33 @@ def views(chromium):
     expect(not chromium.complaints, f"{chromium.complaints[:2]}")
 
 
+# What a lesson's link to a moment must answer: step, kernels, the link, where the page says it, and what.
+ABOUT, REQUEST, WHAT_IF = "$('#about').textContent", "$('#request').textContent", "$('#whatif').textContent"
+RINGS = "L.rings.map(ring => ring.title + ': ' + ring.parts.map(part => part.name).join(', ')).join('; ')"
+OVERLAPS = "String(L.products.some(one => L.products.some(other => one !== other && one.parts[0].from < other.parts[0].from)))"
+MOMENTS = [
+    ("01_naive_matmul", ["coalesced"], "at=B[(size_t)k", REQUEST, "4 sectors"),
+    ("02_tiled_matmul", ["shared_tile"], "at=sum %2B= As", REQUEST, "loads As"),
+    ("04_flash_v1", ["flash_v1"], "at=__syncthreads", REQUEST, "keeps apart"),
+    ("03_online_softmax", ["online_warp"], "at=__shfl_xor_sync", REQUEST, "lane 16 away"),
+    ("05_flash_v2", ["flash_v2"], "at=K_transposed[e %25 d]", WHAT_IF, "17 words, as it is256"),
+    ("05_flash_v2", ["split_kv_naive"], "at=O_runs[", ABOUT, "merge_runs"),
+    ("05_flash_v2", ["split_kv_naive"], "at=O_runs[", "$('#launch').selectedOptions[0].text", "merge_runs"),
+    ("06_causal_half", ["mma"], "at=mma_m16n8k16", REQUEST, "8 elements of A, 4 of B, 4 of C"),
+    ("06_causal_half", ["producer_warp"], "", RINGS, "V place 0: V 384–511, V 0–127"),
+    ("06_causal_half", ["overlap", "ping_pong"], "at=named_barrier_sync(", OVERLAPS, "true"),
+]
+
+
+def moments(chromium):
+    """A link to a moment must lead to what a lesson asks there."""
+    for step, names, link, where, what in MOMENTS:
+        path = made(show.show_step, step=step, kernel=names)
+        chromium.open(path, query=f"#{link}")
+        said = chromium.run(where)
+        expect(what in said, f"{path}#{link}: not '{what}' but '{said[:300]}'")
+
+
 def failures(chromium):
     """A race, wrong values, and values that were never written each have a page."""
     opened(chromium, made(show.show_broken, fault="column_tile-overwritten-too-early"))
@@ -235,7 +262,7 @@ def main():
         with browser.Browser() as chromium:
             kernels(chromium, steps, every)
             if not steps:
-                for part in (views, failures, others, palette):
+                for part in (views, moments, failures, others, palette):
                     since = time.monotonic()
                     part(chromium)
                     print(f"{part.__doc__.splitlines()[0]:<46} {time.monotonic() - since:.1f} s", flush=True)

@@ -387,6 +387,9 @@ async function follow() {
   const [name, index] = has('element').split(/:(?=\d+$)/);
   const array = L.arrays.findIndex(a => a.name === name && +index < a.total.reads.length);
   if (line >= 0) chooseLine(line);
+  // A text that names an array means its access, where a line has several.
+  const meant = e => matches(e) && shape(e).runs.some(run => has('at').match(/\w+/g)?.includes(L.arrays[run[0]].name));
+  if (line >= 0 && has('at')) chooseEvent(nearest(0, meant));
   if (array >= 0) chooseElement({ array, index: +index });
   if (parts.has('event') && +has('event') < L.count) chooseEvent(+has('event'));
   else if (parts.has('tick')) setTick(+has('tick'));

@@ -85,8 +85,10 @@ function drawLanes(run) {
       context.fillStyle = colours.good;
       if (part.full !== undefined) context.fillRect(full, y, Math.max(free - full - 1, 1), high - 2 * gap);
       const label = part.phase === undefined ? part.name : `${part.name}, parity ${part.phase & 1}`, short = part.name.replace(/^\D+/, '');
-      const text = context.measureText(label).width + 6 < free - Math.max(full, LEFT) ? label : short;
-      if (high > 7 && free - Math.max(full, LEFT) > context.measureText(text).width + 3) labels.push([text, Math.max(full, LEFT) + 3, y + high / 2 - gap]);
+      // Its name stands where the place is full, shortened if need be, and before that where there is too little room.
+      const wide = Math.max(full, LEFT), fits = (text, room) => context.measureText(text).width + 6 < room;
+      const text = fits(label, free - wide) ? label : short, at = fits(text, free - wide) ? wide + 3 : wide - context.measureText(text).width - 3;
+      if (high > 7 && (at > wide || fits(text, wide - Math.max(from, LEFT)))) labels.push([text, at, y + high / 2 - gap]);
     }
   });
   context.globalAlpha = 1;

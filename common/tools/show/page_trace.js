@@ -186,6 +186,7 @@ function prepare(run, index) {
 function use(index) {
   if (index !== L.index) prepare(active, index);
   Object.assign(state, { tick: 0, event: -1, line: -1, element: null, lane: -1, hover: null, from: 0, to: endOfTime() });
+  $('#launch').value = index;
   $('#tick').max = endOfTime();
   drawAbout();
   buildSource();
