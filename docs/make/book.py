@@ -242,11 +242,13 @@ def side_by_side(rung):
             if line.startswith("@@"):
                 rows.append(line.strip("@ "))
             else:
-                rows.append((("", line[1:]), ("", line[1:])))
+                rows.append((("was", line[1:]), ("is", line[1:])))
     flush()
 
     def cell(side):
-        kind, text = side or ("none", "")
+        if side is None:
+            return '<td class="none"></td>'
+        kind, text = side
         return f'<td class="{kind}"><pre>{html.escape(text).replace(chr(10), "") or "&#8203;"}</pre></td>'
     body = "".join(f'<tr><th colspan="2" scope="colgroup">{html.escape(row)}</th></tr>' if isinstance(row, str) else
                    f"<tr>{cell(row[0])}{cell(row[1])}</tr>" for row in rows)
