@@ -50,8 +50,7 @@ struct Token {
 struct Lexer {
     const string s;
     size_t at = 0, marker = 0;
-    std::vector<std::pair<size_t, string>> directives =
-        {}; /* and line markers, with their places */
+    std::vector<std::pair<size_t, string>> directives = {}; /* and markers, with their places */
 
     std::vector<Token> all()
     {
@@ -140,12 +139,6 @@ struct Lexer {
         }
     }
 
-    void skip_while(bool (*belongs)(unsigned char))
-    {
-        while (at < s.size() && belongs(uint8_t(s[at])))
-            at++;
-    }
-
     Kind next()
     {
         unsigned char c = uint8_t(s[at]);
@@ -154,7 +147,8 @@ struct Lexer {
             return blank;
         }
         if (isspace(c)) {
-            skip_while([](unsigned char d) { return isspace(d) != 0; });
+            while (at < s.size() && isspace(uint8_t(s[at])))
+                at++;
             return blank;
         }
         if (c == '"' || c == '\'') {
@@ -166,13 +160,12 @@ struct Lexer {
             const size_t begin = at;
             skip_name();
             const string name = s.substr(begin, at - begin);
-            static const std::set<string> raw = {"R", "LR", "uR", "UR", "u8R"};
-            static const std::set<string> prefixes = {"L", "u", "U", "u8"};
-            const bool string_follows = at < s.size() && s[at] == '"';
-            if (!(raw.count(name) && string_follows) &&
-                !(prefixes.count(name) && (string_follows || looking_at("'"))))
+            static const std::set<string> prefixes = {"L",  "u",  "U",  "u8", "R",
+                                                      "LR", "uR", "UR", "u8R"};
+            const bool raw = name.back() == 'R';
+            if (!prefixes.count(name) || !(looking_at("\"") || (!raw && looking_at("'"))))
                 return word;
-            skip_quoted(raw.count(name) != 0);
+            skip_quoted(raw);
             skip_suffix();
             return literal;
         }
@@ -288,8 +281,9 @@ struct Translator {
     size_t opening(size_t close) const
     {
         int level = 0;
-        for (size_t i = close; i > 0 && !is(i, ";", "{"); i--) {
-            if (!is(close, ">", ">>>"))
+        const bool angle = is(close, ">", ">>>");
+        for (size_t i = close; i > 0 && !(angle && is(i, ";", "{")); i--) {
+            if (!angle)
                 level += is(i, ")", "]") - is(i, "(", "[");
             else if (is(i, ")", "]")) /* inside, < and > are what they like */
                 i = opening(i);
@@ -410,15 +404,6 @@ struct Translator {
         }
     }
 
-    /* Returns the parenthesis that the one at `close` closes, with whatever between them. */
-    size_t parenthesis(size_t close) const
-    {
-        for (int level = 0; close > 1; close--)
-            if ((level += is(close, ")") - is(close, "(")) == 0)
-                break;
-        return close;
-    }
-
     /* Returns whether a statement begins at a token, as far as that can be told. */
     bool begins_statement(size_t i) const
     {
@@ -427,7 +412,7 @@ struct Translator {
             before--;
         return is(i - 1, ";", "{", "}", "else", "do") ||
                (is(i - 1, ":") && is(before + 1, "case", "default")) ||
-               (is(i - 1, ")") && is(parenthesis(i - 1) - 1, "if", "for", "while", "constexpr"));
+               (is(i - 1, ")") && is(opening(i - 1) - 1, "if", "for", "while", "constexpr"));
     }
 
     /* One of CUDA's functions is called. In a statement, nobody looks at what it returns. */
@@ -475,7 +460,7 @@ struct Translator {
             while (t[before].kind == word || is(before, "->", "*", "&", "::"))
                 before--;
             if (is(before, "]") ||
-                (is(before, ")") && !is(parenthesis(before) - 1, "if", "for", "while", "switch",
+                (is(before, ")") && !is(opening(before) - 1, "if", "for", "while", "switch",
                                         "catch", "constexpr", "main")))
                 return true;
             level = 0;
