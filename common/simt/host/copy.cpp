@@ -94,13 +94,6 @@ cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t fro
     return error;
 }
 
-cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream)
-{
-    if (cudaError_t error = fail_if_injected("cudaMemsetAsync"))
-        return error;
-    return fill(pointer, value, bytes, "cudaMemsetAsync", stream);
-}
-
 cudaError_t cudaMemset2DAsync(void *pointer, size_t pitch, int value, size_t width, size_t height,
                               cudaStream_t stream)
 {

@@ -6,15 +6,12 @@
 #include "host/errors.h"
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <dlfcn.h>
 #include <mutex>
-#include <new>
 #include <set>
 #include <simt/launch.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <vector>
 
 using namespace simt;
 
@@ -178,7 +175,7 @@ static bool has_room(size_t bytes)
     return bytes <= device_memory_bytes() && in_use <= device_memory_bytes() - bytes;
 }
 
-static cudaError_t allocate(void **pointer, size_t bytes, cudaMemoryType type)
+cudaError_t simt::allocate(void **pointer, size_t bytes, cudaMemoryType type)
 {
     if (cudaError_t error = standing_error_or(pointer, cudaErrorInvalidValue))
         return error;
@@ -196,6 +193,9 @@ static cudaError_t allocate(void **pointer, size_t bytes, cudaMemoryType type)
         return refuse(cudaErrorMemoryAllocation,
                       "the system has no memory, or no addresses, for %zu bytes", bytes);
     *pointer = allocation->begin;
+    if (allocation
+            ->for_host_too()) /* whose fresh pages are zero: programs have come to rely on it */
+        memset(*pointer, 0, bytes);
     open_or_close_all();
     return cudaSuccess;
 }
@@ -257,35 +257,11 @@ void operator delete(void *pointer) noexcept
 
 void operator delete(void *pointer, size_t) noexcept { operator delete(pointer); }
 
-cudaError_t cudaMalloc(void **pointer, size_t bytes)
-{
-    return allocate(pointer, bytes, cudaMemoryTypeDevice);
-}
-
-/* A host's fresh pages are zero, and programs have come to rely on it. */
-static cudaError_t allocate_zeroed(void **pointer, size_t bytes, cudaMemoryType type)
-{
-    const cudaError_t error = allocate(pointer, bytes, type);
-    if (!error && bytes > 0)
-        memset(*pointer, 0, bytes);
-    return error;
-}
-
-cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int)
-{
-    return allocate_zeroed(pointer, bytes, cudaMemoryTypeManaged);
-}
-
-cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned int)
-{
-    return allocate_zeroed(pointer, bytes, cudaMemoryTypeHost);
-}
-
 cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
 {
     if (!pitch)
         return done(cudaErrorInvalidValue);
-    *pitch = (width + 511) / 512 * 512;
+    *pitch = rounded_up(width, 512);
     return cudaMalloc(pointer, *pitch * height);
 }
 

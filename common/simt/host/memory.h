@@ -3,7 +3,6 @@
 
 #include "host/checker.h"
 #include <csignal>
-#include <cstddef>
 #include <cuda_runtime_api.h>
 #include <string>
 
@@ -49,6 +48,9 @@ struct OpenDeviceMemory {
     OpenDeviceMemory(const OpenDeviceMemory &) = delete;
     OpenDeviceMemory &operator=(const OpenDeviceMemory &) = delete;
 };
+
+/* This is cudaMalloc and its relatives. */
+cudaError_t allocate(void **pointer, size_t bytes, cudaMemoryType type);
 
 /* They serve device code: null when none is left, false when no allocation begins there. */
 void *allocate_in_kernel(size_t bytes);

@@ -33,9 +33,6 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
 cudaError_t cudaDeviceReset(void);
 
 /* Memory */
-cudaError_t cudaMalloc(void **pointer, size_t bytes);
-cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int flags);
-cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned int flags);
 cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height);
 cudaError_t cudaMalloc3D(cudaPitchedPtr *pointer, cudaExtent extent);
 cudaError_t cudaFree(void *pointer);
@@ -45,7 +42,6 @@ cudaError_t cudaHostUnregister(void *pointer);
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
 cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, enum cudaMemcpyKind kind);
-cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream SIMT_DEFAULT(0));
 cudaError_t cudaMemset2DAsync(void *pointer, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream SIMT_DEFAULT(0));
 cudaError_t cudaMemset3DAsync(cudaPitchedPtr pointer, int value, cudaExtent extent, cudaStream_t stream SIMT_DEFAULT(0));
 
