@@ -45,7 +45,7 @@ __forceinline__ void cp_async_16_zero_fill(uint32_t shared, const void *global, 
 template <int PENDING> __forceinline__ void cp_async_wait(void) { cp_async_wait(PENDING); }
 /* clang-format on */
 
-/* ---- additions to memory: red_add.cpp ---- */
+/* ---- additions to memory: tensor_copy.cpp ---- */
 
 void red_add_4(float *global, float4 value, SIMT_CALL_SITE);
 

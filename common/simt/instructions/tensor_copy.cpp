@@ -1,14 +1,12 @@
-/* TMA copies boxes between global and shared memory, by an engine that takes its time. */
+/* TMA copies boxes between global and shared memory, and adds rows of floats, by an engine that
+ * takes its time. */
 #include "instructions/asynchronous.h"
 #include "host/memory.h"
-#include "run/engine.h"
 #include <algorithm>
-#include <cstring>
 #include <ptx.cuh>
 #include <simt/atomics.h>
 
-namespace simt
-{
+using namespace simt;
 
 constexpr size_t bank_row = 128, sector = 32, chunk = 16;
 
@@ -116,7 +114,7 @@ static void touch_global(const Box &box, bool writes, unsigned ranks, const Call
 
 /* ---- loads ---- */
 
-bool complete_tensor_load(BlockWork &work)
+bool simt::complete_tensor_load(BlockWork &work)
 {
     std::vector<size_t> candidates;
     for (size_t i = 0; i < work.loads.size(); i++)
@@ -162,7 +160,7 @@ static void read_store(const TensorStore &store)
     checker->access(store.shared, bytes, proxy_read, store.call.where);
 }
 
-void write_stores(ThreadWork &thread, size_t count)
+void simt::write_stores(ThreadWork &thread, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const TensorStore &store = thread.stores.work[i];
@@ -179,10 +177,6 @@ void write_stores(ThreadWork &thread, size_t count)
     thread.stores.forget(count);
     thread.stores_read -= count;
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 /* All destinations of a load share this. `shared` is the place in the running block. */
 static TensorLoad load_of(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
@@ -272,6 +266,15 @@ void ptx::bulk_add(float *global, uint32_t shared, int bytes, Site site)
     char *const place = shared_place(shared, size_t(bytes), chunk, call);
     checker->access(place, size_t(bytes), proxy_read, call.where);
     stores.work.push_back({{call, stores.closed}, {{}, {}, place}, {place, place + bytes}, global});
+}
+
+void ptx::red_add_4(float *global, float4 value, Site site)
+{
+    const Call call("red.v4.f32", site);
+    if (reinterpret_cast<uintptr_t>(global) % sizeof value)
+        fail_at(call, "the global address %p is not a multiple of 16", static_cast<void *>(global));
+    const float addends[4] = {value.x, value.y, value.z, value.w};
+    simt_atomic_add_floats(global, addends, 4, call.where);
 }
 
 void ptx::tma_store_commit(void) { thread_work().stores.commit("tma_store_commit"); }
