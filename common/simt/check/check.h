@@ -7,11 +7,8 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <string>
 #include <tuple>
 #include <unordered_map>
-#include <vector>
 
 #include "device/backend.h"
 #include "host/memory.h"

@@ -6,7 +6,6 @@
  *
  * Nothing in this depends on the order in which threads or blocks run. */
 #include "check/check.h"
-#include "host/device.h"
 
 #include <numeric>
 

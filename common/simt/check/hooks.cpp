@@ -1,6 +1,5 @@
 /* The runtime calls the checker here (host/checker.h), and this file makes it do so. */
 #include "check/check.h"
-#include "host/device.h"
 #include "run/cluster.h"
 
 namespace simt::check

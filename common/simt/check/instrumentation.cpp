@@ -6,8 +6,6 @@
 #include "check/check.h"
 #include "host/errors.h"
 
-#include <cstring>
-
 using namespace simt;
 using namespace simt::check;
 

@@ -2,7 +2,6 @@
  * by addr2line, which comes with the compiler. */
 #include "check/check.h"
 #include "host/errors.h"
-#include "host/symbols.h"
 
 #include <filesystem>
 #include <link.h>

@@ -4,11 +4,9 @@
  * number of workers nor on which was faster. */
 #include "check/check.h"
 #include "host/errors.h"
-#include "host/symbols.h"
 #include "instructions/tensor_map.h"
 
 #include <cerrno>
-#include <deque>
 
 namespace simt::check
 {

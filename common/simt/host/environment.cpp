@@ -6,7 +6,6 @@
 #include <charconv>
 #include <sstream>
 #include <thread>
-#include <vector>
 
 using namespace simt;
 

@@ -1,6 +1,5 @@
 /* Error codes, sticky errors and reports, and what a program is told at its end. */
 #include "host/errors.h"
-#include "host/checker.h"
 #include "host/environment.h"
 #include <algorithm>
 #include <cstdio>
@@ -9,7 +8,6 @@
 #include <set>
 #include <simt/launch.h>
 #include <unistd.h>
-#include <vector>
 
 using namespace simt;
 
@@ -81,10 +79,7 @@ std::string simt::format(const char *pattern, va_list arguments)
 
 std::string simt::format(const char *pattern, ...)
 {
-    va_list arguments;
-    va_start(arguments, pattern);
-    std::string text = format(pattern, arguments);
-    va_end(arguments);
+    SIMT_FORMATTED(text, pattern);
     return text;
 }
 
@@ -123,12 +118,10 @@ cudaError_t simt::standing_error_or(bool arguments_are_right, cudaError_t otherw
 
 cudaError_t simt::refuse(cudaError_t error, const char *pattern, ...)
 {
+    SIMT_FORMATTED(text, pattern);
     std::lock_guard<std::mutex> lock(mutex);
-    va_list arguments;
-    va_start(arguments, pattern);
     done(error);
-    refusal = format(pattern, arguments);
-    va_end(arguments);
+    refusal = text;
     if (failed_kernel == cudaSuccess && (report.empty() || noticed)) {
         report = refusal;
         noticed = false;

@@ -33,6 +33,12 @@ cudaError_t refuse(cudaError_t error, const char *pattern, ...)
 /* Formats as printf does, to any length. */
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 std::string format(const char *pattern, va_list arguments);
+/* Declares `text`: what a function's last parameter makes of the arguments behind it. */
+#define SIMT_FORMATTED(text, pattern)                                                              \
+    va_list arguments;                                                                             \
+    va_start(arguments, pattern);                                                                  \
+    const std::string text = simt::format(pattern, arguments);                                     \
+    va_end(arguments)
 
 /* Prints what the program has not heard. Returns whether anything went wrong that it was not told,
  * or that the checked build reports. Then a program that ends with success gets another status. */

@@ -4,7 +4,6 @@
 #include "host/symbols.h"
 #include <cstring>
 #include <cxxabi.h>
-#include <elf.h>
 #include <fcntl.h>
 #include <link.h>
 #include <map>

@@ -2,7 +2,6 @@
  * is carried out. */
 #include "instructions/asynchronous.h"
 #include "host/errors.h"
-#include <cstdarg>
 
 namespace simt
 {
@@ -47,15 +46,6 @@ BlockWork &begin_block_work()
     };
     block.finish = finish;
     return work;
-}
-
-void fail_at(const Call &call, const char *pattern, ...)
-{
-    va_list arguments;
-    va_start(arguments, pattern);
-    const std::string message = format(pattern, arguments);
-    va_end(arguments);
-    fail_at(call.site, call.what, "%s", message.c_str());
 }
 
 void require_whole_warp(unsigned lanes)

@@ -8,28 +8,11 @@
 #include <deque>
 #include <map>
 #include <unordered_map>
-#include <vector>
 
 namespace simt
 {
 
 /* ---- what all instructions need ---- */
-
-/* A Call is an instruction in a kernel: its name, its line for reports, and its place in the code,
- * which is where the ptx:: function that makes the Call returns to. */
-struct Call {
-    const char *what;
-    Site site;
-    const void *where;
-
-    Call(const char *what, Site site, const void *where = __builtin_return_address(0))
-        : what(what), site(site), where(where)
-    {
-    }
-};
-
-[[noreturn]] void fail_at(const Call &call, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 /* Instructions that are defined only for 32 lanes meet with this mask. */
 constexpr unsigned whole_warp = ~0u;

@@ -2,7 +2,6 @@
 #include "instructions/asynchronous.h"
 #include "host/errors.h"
 #include "run/cluster.h"
-#include <cstring>
 #include <ptx.cuh>
 
 using namespace simt;

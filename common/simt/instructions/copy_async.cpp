@@ -2,7 +2,6 @@
  * line. Shared memory changes only at the wait that covers the copy. */
 #include "instructions/asynchronous.h"
 #include "device/backend.h"
-#include <cstring>
 #include <ptx.cuh>
 
 using namespace simt;

@@ -6,8 +6,7 @@
 #include <mma.h>
 #include <ptx.cuh>
 
-namespace simt
-{
+using namespace simt;
 
 static AccessKind plain_access(bool writes) { return writes ? plain_write : plain_read; }
 
@@ -102,10 +101,6 @@ template <bool to_memory> static void move_fragments(void *const *slot, unsigned
         }
     }
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 void ptx::move_matrices(uint32_t *r, uint32_t row_address, bool to_memory, bool transposed,
                         Site site)

@@ -14,10 +14,8 @@ static const unsigned char element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4
 /* Refuses, with a message for backend_report(). */
 __attribute__((format(printf, 1, 2))) static CUresult no(const char *pattern, ...)
 {
-    va_list arguments;
-    va_start(arguments, pattern);
-    refuse(cudaSuccess, "tensor map: %s", format(pattern, arguments).c_str());
-    va_end(arguments);
+    SIMT_FORMATTED(why, pattern);
+    refuse(cudaSuccess, "tensor map: %s", why.c_str());
     return CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -9,11 +9,9 @@
 #include "instructions/matrix_product.h"
 #include "device/backend.h"
 #include <algorithm>
-#include <cstring>
 #include <ptx.cuh>
 
-namespace simt
-{
+using namespace simt;
 
 constexpr unsigned warpgroup_threads = 128, rows_per_warp = 16, max_n = 256;
 constexpr unsigned warpgroup_rows = warpgroup_threads / warp_size * rows_per_warp;
@@ -243,10 +241,6 @@ static void join_warpgroup(std::vector<SharedProduct> &products, const Product &
                 product.number + 1);
     known.threads++;
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
                 uint64_t b_descriptor, bool b_along_n, int accumulate, bool bfloat16, Site site)

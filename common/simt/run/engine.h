@@ -262,9 +262,22 @@ void report_in_turn(Launch &launch, unsigned long long turn, cudaError_t error,
 void report(Launch &launch, cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A Call is an instruction, or a function, in a kernel: its name, its line for reports, and its
+ * place in the code, which is where the function that makes the Call returns to. */
+struct Call {
+    const char *what;
+    Site site;
+    const void *where;
+
+    Call(const char *what, Site site, const void *where = __builtin_return_address(0))
+        : what(what), site(site), where(where)
+    {
+    }
+};
+
 /* Does simt_fail() with "WHAT at FILE:LINE: " before the message. */
-[[noreturn]] void fail_at(Site site, const char *what, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+[[noreturn]] void fail_at(const Call &call, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Gives up the running block from inside a kernel. */
 [[noreturn]] void abandon_block();

@@ -7,10 +7,8 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 
-namespace simt
-{
+using namespace simt;
 
 /* Only one launch runs at a time, whichever host thread or stream it comes from. */
 static std::mutex launching;
@@ -237,10 +235,6 @@ static cudaError_t launch_kernel(const struct simt_launch *asked)
     const cudaError_t refused = end(launch);
     return error ? error : refused;
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 cudaError_t simt_run(const struct simt_launch *asked)
 {

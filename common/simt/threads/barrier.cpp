@@ -183,9 +183,9 @@ static const unsigned long long initialised = 0xba441e4ba441e4bau;
 static void check_barrier(const struct simt_barrier *barrier, const char *what, Site site)
 {
     if (!simt_is_shared(barrier))
-        fail_at(site, what, "the barrier is not in shared memory, which is all there is");
+        fail_at({what, site}, "the barrier is not in shared memory, which is all there is");
     if (barrier->mark != initialised)
-        fail_at(site, what, "the barrier is not initialised");
+        fail_at({what, site}, "the barrier is not initialised");
 }
 
 void simt_barrier_init(struct simt_barrier *barrier, unsigned expected)
@@ -200,7 +200,7 @@ unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned count, Site 
     const char *what = "cuda::barrier::arrive()";
     check_barrier(barrier, what, site);
     if (count > barrier->missing)
-        fail_at(site, what, "%u arrivals, where the phase lacks %u", count, barrier->missing);
+        fail_at({what, site}, "%u arrivals, where the phase lacks %u", count, barrier->missing);
     return arrive(*barrier, count);
 }
 

@@ -3,7 +3,6 @@
 
 #include <simt/math.h>
 #include <simt/warp.h>
-#include <type_traits>
 
 namespace simt
 {

@@ -97,7 +97,7 @@ __attribute__((noinline)) static uint64_t arrive_elsewhere(uint32_t mask, simt_m
     Block &block = *worker->block;
     Warp &warp = *block.running;
     if (!(mask >> self.lane & 1))
-        fail_at(self.site, self.what,
+        fail_at({self.what, self.site},
                 "lane %u calls it with mask 0x%08x, which does not name the lane itself", self.lane,
                 mask);
     for (unsigned i = 0; i < warp.meetings; i++) {
@@ -179,7 +179,7 @@ uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned 
                                         "__shfl_xor_sync()"};
     const unsigned how = form & 3, width = form >> 2;
     if (__builtin_expect(width - 1 >= warp_size || (width & (width - 1)), false))
-        fail_at(site, names[how], "the width is %d; it must be 1, 2, 4, 8, 16 or 32",
+        fail_at({names[how], site}, "the width is %d; it must be 1, 2, 4, 8, 16 or 32",
                 int(form) >> 2);
     Warp &warp = *worker->block->running;
     warp.shuffled[current_thread->lane] = Shuffled{value, operand, form};
