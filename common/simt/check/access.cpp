@@ -149,12 +149,6 @@ void look_at_next(ThreadState *thread)
     thread->thread->recent = &none;
 }
 
-static bool is_counted(const ThreadState *thread, unsigned kind, const void *pointer)
-{
-    return kind < volatile_read || kind == volatile_write ||
-           (kind == volatile_read && thread->polled != pointer);
-}
-
 static void remember_look(BlockState *block, const void *address, uint32_t place)
 {
     if (block->looks[0].address != address)
@@ -184,8 +178,8 @@ static const Reach *shared_reach(BlockState *block, uintptr_t address)
     return &block->dynamic;
 }
 
-/* The memory is neither shared nor global: the thread's stack, the launch's arguments and constants
- * are allowed. */
+/* Of memory that is neither shared nor global, stacks, the launch's arguments and constants are
+ * allowed. */
 static void other_access(ThreadState *thread, const Touch &touch)
 {
     const void *pointer = memory_at(touch.address);
@@ -223,7 +217,7 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
         const Place &place = find_place(block, where, space, writes(kind), bytes);
         if (shadow_access(thread, region ? nullptr : block, *reach->shadow, address, bytes,
                           kind | unsigned(thread->narrow) << kind_bits, place)) {
-            if (is_counted(thread, kind, pointer))
+            if (kind <= volatile_write && !(kind == volatile_read && thread->polled == pointer))
                 count_access(thread, place, address, *reach);
             if (region && kind == plain_write)
                 thread->unfenced_write = true;

@@ -58,9 +58,8 @@ struct Stamp {
     uint32_t place() const { return who >> (32 - place_bits); }
 };
 
-/* The shadow of one word, half word or byte. `write` is the last write. `other` are two accesses
- * since, chosen as far apart as possible (other blocks, other warps), so that a write without order
- * conflicts with one of them. */
+/* The shadow of one word, half word or byte: the last write, and two accesses since, as far apart
+ * as possible (other blocks, other warps), so that a write without order conflicts with one. */
 struct Cell {
     /* bit 0: locked; the rest: the launch in which the cell was split into smaller ones */
     uint32_t head;
@@ -237,8 +236,8 @@ struct Seen : std::vector<std::pair<const struct SyncObject *, size_t>> {
     }
 };
 
-/* A publication is what one thread made known at one moment: for each thread of its block, the
- * accesses before a time. */
+/* One thread made this known at one moment: for each thread of its block, accesses before a time.
+ */
 struct Publication {
     uint32_t thread;
     std::vector<uint32_t> far;  /* to other blocks, with what its block published here before */
@@ -386,8 +385,7 @@ struct BlockHistory {
     std::vector<uint32_t> grid_known = {};           /* grid_time when it last left grid.sync() */
     std::map<const void *, SyncObject> objects = {}; /* in shared memory, or of the runtime */
     uint32_t cluster_phase = 0;                      /* as in ThreadState: known to all */
-    /* This is the last access of each thread of the cluster's other blocks to this block's shared
-     * memory, by block and thread. */
+    /* the last access of each thread of the cluster's other blocks to this one's shared memory */
     std::map<std::pair<uint32_t, unsigned>, Stamp> visits = {};
     std::vector<uint32_t> proxy_fenced = {}; /* per thread: accesses before it are fenced */
 
@@ -521,8 +519,7 @@ inline bool covers(const std::vector<uint32_t> &known, const Stamp &stamp)
     return stamp.thread() < known.size() && stamp.time < known[stamp.thread()];
 }
 bool ordered_before(const Stamp &earlier, ThreadState *thread);
-/* Returns whether a fence is missing before what the thread does now, or of the other block one of
- * the device's scope. */
+/* Is a fence missing before what the thread does now, or of the other block one for the device? */
 bool would_be_ordered_by_fence(const Stamp &earlier, const ThreadState *thread);
 bool would_be_ordered_by_wider_fence(const Stamp &earlier, const ThreadState *thread);
 void order_barrier(BlockState *block);
@@ -579,8 +576,7 @@ void trace_describe(const void *begin, size_t bytes, const struct description &a
  * Returns false where backend_describe() has described none. */
 bool find_described(const Region *region, uintptr_t address, Argument *array);
 void trace_forget(const Region *region); /* it is freed, or no longer registered */
-/* Everything from here on is only for blocks that are traced. Begins a new moment of the block's
- * clock, for `warp` or null. */
+/* From here on all is only for blocks that are traced. Begins a new moment, for `warp` or null. */
 uint64_t trace_time(const BlockState *block, const WarpState *warp);
 void trace_request(const WarpState *warp, const Request &request, const Moved &moved);
 /* Checker::noted() */
@@ -594,16 +590,14 @@ void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where
 
 /* ---- waits.cpp: does the source have a wait, in the wrong place ---- */
 
-/* A wait is missing between two lines of a file, or after the later one, before the earlier one
- * comes round again. */
+/* A wait is missing between two lines, or after the later, before the earlier comes round again. */
 struct MissingWait {
     int before, after;
     bool comes_round;
     bool of_warp; /* a __syncwarp() would do */
 };
 
-/* Returns the line of a barrier in the same loop, or kernel, that is of no use where it stands; 0
- * where there is none. */
+/* Returns the line of a barrier in the same loop or kernel that is of no use there; 0 for none. */
 int idle_barrier(const std::string &file, const MissingWait &missing,
                  const std::vector<Argument> &arguments);
 /* A line has read what was copied asynchronously, by the `own` thread or another; that has not

@@ -258,10 +258,9 @@ struct Hooks final : Checker {
             thread->block->counted.atomics++;
             noted(names[kind - atomic_read], address, 0, bytes, where);
         }
-        /* The checker must learn of atomic operations in the order in which they are made.
-         * Otherwise the last block to count itself would not be the last that it knows of. So from
-         * its announcement to its end an operation holds a lock, which it shares with some other
-         * addresses. */
+        /* The checker must learn of atomic operations in the order in which they are made, or the
+         * last block to count itself would not be the last that it knows of. So an operation holds
+         * a lock from its announcement to its end, together with some other addresses. */
         static std::mutex locks[256];
         thread->block->held = std::unique_lock<std::mutex>(locks[number_of(address) / 8 % 256]);
         /* It may wait for ever for what it has found there. */
@@ -273,16 +272,14 @@ struct Hooks final : Checker {
         thread->narrow = false;
     }
 
-    void atomic_done() override
+    void atomic_done(const void *compared, size_t bytes) override
     {
-        if (const ThreadState *thread = current_thread_state())
-            thread->block->held.unlock();
-    }
-
-    void compared(const void *address, size_t bytes) override
-    {
-        if (const ThreadState *thread = current_thread_state())
-            confirm_guesses(thread, number_of(address), bytes);
+        const ThreadState *thread = current_thread_state();
+        if (!thread)
+            return;
+        thread->block->held.unlock();
+        if (compared)
+            confirm_guesses(thread, number_of(compared), bytes);
     }
 
     void access(const void *address, size_t bytes, AccessKind kind, const void *where,

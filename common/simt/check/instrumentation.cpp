@@ -14,9 +14,8 @@ using namespace simt::check;
 /* ---- plain accesses ---- */
 
 /* Most accesses are plain reads, by an instruction that was in the same memory before, of words
- * that others have read in the same way since they were last written. They are only counted. For
- * other plain accesses of such an instruction the shadow is checked, too. All others go through
- * on_access. */
+ * that others have read in the same way since they were last written: they are only counted. For
+ * other plain accesses of such an instruction the shadow is checked. All others go to on_access. */
 template <unsigned bytes, AccessKind kind>
 __attribute__((always_inline)) inline void on_plain(const void *pointer, const void *where)
 {
@@ -96,19 +95,15 @@ extern "C" void __tsan_write_range(void *address, size_t bytes)
     on_block_of_memory(address, bytes, plain_write, WHERE);
 }
 
-extern "C" void *simt_memcpy(void *to, const void *from, size_t bytes)
-{
-    on_block_of_memory(from, bytes, plain_read, WHERE);
-    on_block_of_memory(to, bytes, plain_write, WHERE);
-    return memcpy(to, from, bytes);
-}
-
-extern "C" void *simt_memmove(void *to, const void *from, size_t bytes)
-{
-    on_block_of_memory(from, bytes, plain_read, WHERE);
-    on_block_of_memory(to, bytes, plain_write, WHERE);
-    return memmove(to, from, bytes);
-}
+#define COPY(name)                                                                                 \
+    extern "C" void *simt_##name(void *to, const void *from, size_t bytes)                         \
+    {                                                                                              \
+        on_block_of_memory(from, bytes, plain_read, WHERE);                                        \
+        on_block_of_memory(to, bytes, plain_write, WHERE);                                         \
+        return name(to, from, bytes);                                                              \
+    }
+COPY(memcpy)
+COPY(memmove)
 
 extern "C" void *simt_memset(void *to, int value, size_t bytes)
 {

@@ -1,12 +1,9 @@
-/*
- * Decides which accesses are ordered before which: the part of CUDA's memory model that programs
- * use.
+/* Decides which accesses are ordered before which, by the part of CUDA's memory model in use.
  *
  * A block's time is the number of synchronisations in it so far. A thread stamps its accesses with
  * the time of its own last synchronisation. "Thread T knows what thread S did before time t" is
  * then one number:
- *   __syncthreads  each thread of the block knows the accesses of all before now
- *                  (BlockState::full_time)
+ *   __syncthreads  each thread of the block knows all accesses before now (BlockState::full_time)
  *   __syncwarp       the same for a warp                                     (WarpState::full_time)
  *   part of a warp   one number per thread of the block                        (ThreadState::known)
  *   grid.sync        one number per block of the grid (LaunchState::grid_time)
@@ -16,8 +13,7 @@
  * A publication carries what its thread knew at its fence, and what it had itself seen published. A
  * thread that sees it has glimpsed it (ThreadState::glimpsed). It knows it after a fence of its
  * own, or when its block meets at a barrier: the programming guide's own example (the last block to
- * finish adds up what all wrote) has a barrier there and no fence.
- */
+ * finish adds up what all wrote) has a barrier there and no fence. */
 #include "check/check.h"
 #include "run/cluster.h"
 

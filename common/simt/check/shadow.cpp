@@ -129,9 +129,8 @@ static bool conflicts(const Stamp &a, const Access &access)
         const bool one_warp = same_warp(a, access.stamp);
         if (two_blocks || (!access.home && !one_warp))
             return !access.thread->block->launch->passes_volatile;
-        /* Within a block flags in shared memory are polled by volatile accesses. But within a warp,
-         * code from before Volta used them to rely on lanes that run in lock step, and that is a
-         * race now. */
+        /* Within a block flags in shared memory are polled by volatile accesses. But within a warp
+         * code from before Volta used them as lanes ran in lock step, and that is a race now. */
         bool both_volatile = one < atomic_read && two < atomic_read;
         return both_volatile && access.home && one_warp;
     }
@@ -402,8 +401,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
 /* ---- the usual accesses ---- */
 
 /* Handles a plain access to a whole word that comes after the last write, by a thread that learns
- * of others only through the barriers of its block and its warp. Otherwise does nothing and returns
- * false. */
+ * of others only through barriers of its block and warp. Otherwise returns false at once. */
 template <bool global> __attribute__((always_inline)) static inline bool
 usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const ThreadState *thread)
 {

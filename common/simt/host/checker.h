@@ -87,14 +87,12 @@ struct Checker {
     /* It is complete. released() and acquired() tell who is ordered with whom. */
     virtual void named_barrier_completed(Block &, unsigned /* id */) {}
     /* The running thread publishes what it and those it synchronised with did so far (released), or
-     * sees what others published on the same object (acquired). The object is an address that
-     * stands for a named barrier, an mbarrier, or whatever else orders memory. `home` is the block
-     * that waits there. */
+     * sees what others published on the same object (acquired): an address that stands for a named
+     * barrier, an mbarrier, or whatever else orders memory. `home` is the block that waits there. */
     virtual void released(const void *, const Block & /* home */) {}
     virtual void acquired(const void *) {}
     virtual void warp_met(Warp &, const Meeting &) {} /* all lanes that it waits for are there */
-    /* Once per block, all its threads have arrived at grid.sync(); and, when all blocks have, it
-     * leaves. */
+    /* Once per block: all its threads have arrived at grid.sync(); and when all blocks have. */
     virtual void grid_arrived(Block &) {}
     virtual void grid_synchronised(Block &) {}
 
@@ -110,10 +108,8 @@ struct Checker {
      * between this call and the next. `where` is an address in the kernel's code. Nothing is kept
      * of host code's operations (cuda::atomic, std::atomic) and fences. */
     virtual void atomic_access(const void *, size_t, AccessKind, const void * /* where */, int /* scope: see simt_scope */) {}
-    virtual void atomic_done() {}
-    /* The operation was a compare-and-swap. If a plain read of the same place had seen an old
-     * value, it would have noticed. */
-    virtual void compared(const void *, size_t) {}
+    /* A compare-and-swap would have noticed if a plain read of the same place had seen an old value. */
+    virtual void atomic_done(const void * /* compared: or null */ = nullptr, size_t = 0) {}
     virtual void thread_fence(int /* scope */) {} /* __threadfence_block, __threadfence, __threadfence_system */
     virtual void proxy_fence() {}  /* fence.proxy.async: that proxy sees what the running thread knows of */
     /* A runtime function touches memory in the running thread's name. `home` is the block of the

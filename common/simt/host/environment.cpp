@@ -69,8 +69,7 @@ static Number read_failing(bool map, std::string *complaint)
                        format("the number of a %s, counted from 1", map ? "tensor map" : "launch"));
 }
 
-/* Counts calls since `failing` was set, and returns whether this is the one to fail. A launch
- * complains about a bad value. */
+/* Counts calls since `failing` was set. Is this one to fail? A launch complains of a bad value. */
 static bool is_to_fail(Number failing, std::atomic<Number> *counted)
 {
     if (failing == 0)

@@ -30,8 +30,8 @@ struct Environment {
     TraceOptions trace;
 };
 
-/* Reads the environment, with the default where a value is bad. *complaint becomes a sentence about
- * the first such value. */
+/* Takes the default where a value is bad. *complaint becomes a sentence about the first such one.
+ */
 Environment read_environment(std::string *complaint);
 Order read_order(std::string *complaint = nullptr);
 /* Returns the architectures that SIMT_ARCH lists, one for each device: 90 alone by default. */

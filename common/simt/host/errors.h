@@ -10,11 +10,9 @@ namespace simt
 {
 
 /* Every runtime function begins with `if (cudaError_t error = standing_error()) return error;` and
- * ends through done().
- *
- * A kernel's failure shows at the first call that waits for the kernel. From then on every call
- * returns its error, until cudaDeviceReset. A launch does not wait: it returns what has shown
- * already. */
+ * ends through done(). A kernel's failure shows at the first call that waits for the kernel, then
+ * at every call, until cudaDeviceReset. A launch does not wait: it returns what has shown already.
+ */
 cudaError_t standing_error();
 cudaError_t standing_error_without_waiting();
 /* Returns the standing error, or otherwise what a call with such arguments returns. */

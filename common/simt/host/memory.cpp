@@ -105,8 +105,7 @@ static void poison(char *begin, size_t bytes)
     memset(begin + bytes - last, 0xff, last);
 }
 
-/* Changing the protection costs a system call for each allocation, twice a launch. Programs with
- * many allocations go without. */
+/* Protection costs a system call for each allocation, twice a launch; with many it goes without. */
 constexpr size_t most_closable = 64;
 
 static void open(Allocation &allocation, bool is_open)
@@ -286,24 +285,25 @@ cudaError_t cudaFree(void *pointer)
 }
 
 /* This is the program's own memory, which kernels may touch from now on. */
-static std::vector<Allocation *> registered;
+static std::set<Allocation *> registered;
 
 /* Kernels were given these pointers to host memory, with this bit changed. */
 static std::set<uintptr_t> guarded;
 constexpr uintptr_t guard_bit = uintptr_t(1) << 46;
 
-static std::vector<Allocation *>::iterator find_registered(const void *pointer)
+static Allocation *find_registered(const void *pointer)
 {
-    return std::find_if(registered.begin(), registered.end(), [=](const Allocation *each) {
-        return size_t(static_cast<const char *>(pointer) - each->begin) < each->bytes;
-    });
+    for (Allocation *each : registered)
+        if (size_t(static_cast<const char *>(pointer) - each->begin) < each->bytes)
+            return each;
+    return nullptr;
 }
 
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int)
 {
     const bool in_device_memory = is_device_range(host, 1);
     std::lock_guard<std::mutex> lock(mutex);
-    if (!device || !(in_device_memory || find_registered(host) != registered.end()))
+    if (!device || !(in_device_memory || find_registered(host)))
         return done(cudaErrorInvalidValue);
     *device = host;
     return cudaSuccess;
@@ -315,11 +315,12 @@ cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int)
                                               cudaErrorInvalidValue))
         return error;
     std::lock_guard<std::mutex> lock(mutex);
-    if (find_registered(pointer) != registered.end())
+    if (find_registered(pointer))
         return done(cudaErrorHostMemoryAlreadyRegistered);
-    registered.push_back(new Allocation{static_cast<char *>(pointer), bytes, cudaMemoryTypeHost,
-                                        false, false, 0, nullptr});
-    checker->allocated(*registered.back());
+    char *const begin = static_cast<char *>(pointer);
+    auto *made = new Allocation{begin, bytes, cudaMemoryTypeHost, false, false, 0, nullptr};
+    registered.insert(made);
+    checker->allocated(*made);
     return cudaSuccess;
 }
 
@@ -330,7 +331,7 @@ void *simt_guard(const volatile void *pointer)
     Dl_info program;
     std::lock_guard<std::mutex> lock(mutex);
     if (checker->armed || uintptr_t(host) < page_bytes() || in_device_arena(host) ||
-        find_registered(host) != registered.end() || dladdr(host, &program))
+        find_registered(host) || dladdr(host, &program))
         return host;
     guarded.insert(uintptr_t(host));
     return reinterpret_cast<void *>(uintptr_t(host) ^ guard_bit);
@@ -349,11 +350,11 @@ cudaError_t cudaHostUnregister(void *pointer)
     if (cudaError_t error = standing_error())
         return error;
     std::lock_guard<std::mutex> lock(mutex);
-    const auto found = find_registered(pointer);
-    if (found == registered.end() || (*found)->begin != pointer)
+    Allocation *const found = find_registered(pointer);
+    if (!found || found->begin != pointer)
         return done(cudaErrorHostMemoryNotRegistered);
-    (*found)->freed = true;
-    checker->freed(**found);
+    found->freed = true;
+    checker->freed(*found);
     registered.erase(found);
     return cudaSuccess;
 }
@@ -365,10 +366,8 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     void *const same = const_cast<void *>(pointer);
     std::lock_guard<std::mutex> lock(mutex);
     const Allocation *in = find_locked(pointer);
-    if (!holds(in, pointer, 1)) {
-        const auto own = find_registered(pointer);
-        in = own == registered.end() ? nullptr : *own;
-    }
+    if (!holds(in, pointer, 1))
+        in = find_registered(pointer);
     if (in)
         *attributes = {in->type, 0, same, in->for_host_too() ? same : nullptr};
     else

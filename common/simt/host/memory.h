@@ -28,8 +28,7 @@ const Allocation *find_allocation(const void *address);
 
 size_t page_bytes();
 
-/* Returns the host's address for the one, next to a host pointer, that a kernel of the fast build
- * has for it; 0 for others. */
+/* Returns the host's address of a host pointer that the fast build gave a kernel; 0 for others. */
 uintptr_t guarded_pointer(const void *address);
 
 /* Returns what cudaGetDeviceProperties and cudaMemGetInfo call the device's memory. */

@@ -8,8 +8,7 @@
 namespace simt
 {
 
-/* A program that ends by abort(), as after a failed assertion, or by a fault, is told, too. What
- * follows the handler ends it. */
+/* A program that abort() or a fault ends is told, too. What follows the handler ends it. */
 static void tell_and_end(int number)
 {
     signal(number, SIG_DFL);

@@ -9,8 +9,7 @@ typedef double2 cuDoubleComplex;
 typedef cuFloatComplex cuComplex;
 
 /* clang-format off */
-/* Names end in `suffix` where the numbers are floats. Quotients and magnitudes do not overflow in
- * between. */
+/* Names of floats end in `suffix`. Quotients and magnitudes do not overflow in between. */
 #define SIMT_COMPLEX(Complex, make, Real, suffix)                                                  \
     static SIMT_INLINE(Complex, make_##Complex, (Real x, Real y), make(x, y))                      \
     static SIMT_INLINE(Real, cuCreal##suffix, (Complex z), z.x)                                    \

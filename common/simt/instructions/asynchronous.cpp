@@ -1,5 +1,5 @@
-/* Instructions share this: checks, and, for asynchronous work, where a block keeps it and when it
- * is carried out. */
+/* Instructions share checks, and where a block keeps asynchronous work and when it is carried out.
+ */
 #include "instructions/asynchronous.h"
 #include "host/errors.h"
 

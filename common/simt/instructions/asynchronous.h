@@ -117,8 +117,8 @@ struct TensorStore : InGroup, Box {
 
 /* ---- wgmma ---- */
 
-/* All threads of the warpgroup must ask for the same of this. A is in registers, or otherwise
- * behind its descriptor. */
+/* All threads of the warpgroup ask for the same of this. A is in registers, or behind its
+ * descriptor. */
 struct ProductShape {
     unsigned n;
     bool registers, b_along_n, accumulate, bfloat16;
@@ -174,8 +174,7 @@ inline BlockWork &block_work()
 
 inline ThreadWork &thread_work() { return block_work().thread[current_thread->linear]; }
 
-/* Adds to an mbarrier's phase, and ends it when nothing is missing. Negative `bytes` have been
- * written. */
+/* Adds to an mbarrier's phase, and ends it if nothing is missing. Negative `bytes` are written. */
 void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes);
 
 /* Returns the mbarrier that was initialised at `place`, in the running block or in another one of
@@ -183,8 +182,8 @@ void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes);
 Mbarrier &find_mbarrier(uint64_t *place, const Call &call);
 Mbarrier &find_mbarrier(const ClusterPlace &at, const Call &call);
 
-/* Lets the threads in mbarrier_try_wait go on with a no. Returns false when there are none, or when
- * that is of no use. */
+/* Lets threads in mbarrier_try_wait go on with a no; false if there are none, or it is of no use.
+ */
 bool answer_impatient(BlockWork &work);
 
 bool complete_tensor_load(BlockWork &work); /* false: no thread waits for one */

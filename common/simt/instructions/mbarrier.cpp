@@ -87,8 +87,7 @@ bool ptx::mbarrier_wait(uint64_t *place, int parity, bool may_give_up, Site site
     return true;
 }
 
-/* A loop that asks without end for what no thread does would hang. After this many answers it is
- * told what it waits for. */
+/* A loop that asks for what no thread does would hang; after so many answers it is told what. */
 static const unsigned most_timeouts = 1000;
 
 bool simt::answer_impatient(BlockWork &work)

@@ -1,5 +1,5 @@
-/* TMA copies boxes between global and shared memory, and adds rows of floats, by an engine that
- * takes its time. */
+/* TMA copies boxes between global and shared memory, and adds floats, by an engine that takes time.
+ */
 #include "instructions/asynchronous.h"
 #include "host/memory.h"
 #include <algorithm>
@@ -242,8 +242,7 @@ void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t sh
     const Call call("tma_store()", site);
     Groups<TensorStore> &stores = thread_work().stores;
     const Box box = box_of(encoded, x, y, z, shared, call);
-    /* A load may begin before the array and reads zeros there; a store that did was an illegal
-     * instruction on an H200. */
+    /* A load that begins before the array reads zeros; such a store was illegal on an H200. */
     for (unsigned i = 0; i < box.map.rank; i++)
         if (box.coordinates[i] < 0)
             fail_at(call, "coordinate %u of the box is %d; a store may not begin before the array",

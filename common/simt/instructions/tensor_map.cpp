@@ -1,5 +1,5 @@
-/* This has cuTensorMapEncodeTiled, and how a program finds it. The rules are those of the CUDA
- * driver's documentation. */
+/* This is cuTensorMapEncodeTiled, and how a program finds it. The rules are those of CUDA's driver.
+ */
 #include "instructions/tensor_map.h"
 #include "host/environment.h"
 #include "host/errors.h"

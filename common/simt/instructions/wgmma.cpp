@@ -21,8 +21,8 @@ constexpr size_t core_row = 16;
 
 /* ---- descriptors ---- */
 
-/* The bits of a descriptor say this; see common/device/gpu/ptx.cuh and the PTX ISA, "Matrix
- * Descriptor Format". */
+/* A descriptor's bits: see common/device/gpu/ptx.cuh and the PTX ISA, "Matrix Descriptor Format".
+ */
 struct Descriptor {
     uint32_t address, leading, stride;
     unsigned span; /* of the swizzle; 0: none */
@@ -45,13 +45,10 @@ static Descriptor decode(uint64_t bits, bool n_along_memory)
  * that begin at element `along` of M or N, and at `k`. Whichever of the two runs along memory is a
  * multiple of 8.
  *
- *     k along memory, no swizzle  8 x 8 pieces of 128 bytes; `leading` from one to the next in k,
- *                                 `stride` in m or n
- *     k along memory, swizzle      rows of one span; `stride` from eight rows to the next eight
- *     n along memory, no swizzle  8 x 8 pieces of 128 bytes; `stride` from one to the next in n,
- *                                 `leading` in k
- *     n along memory, swizzle  panels of one span; `leading` from panel to panel, `stride` from
- *                              eight k to the next
+ *     k along memory, no swizzle  8 x 8 pieces of 128 bytes; `leading` apart in k, `stride` in m or
+ * n k along memory, swizzle      rows of one span; `stride` from eight rows to the next eight n
+ * along memory, no swizzle  8 x 8 pieces of 128 bytes; `stride` apart in n, `leading` in k n along
+ * memory, swizzle     panels of one span, `leading` apart; `stride` between eight k's
  */
 static size_t offset_of(const Descriptor &d, unsigned along, unsigned k)
 {

@@ -255,8 +255,7 @@ inline bool is_stopped(const Block &block)
            block.turn >= block.launch->failed_turn;
 }
 
-/* The report of the earliest turn becomes backend_report() and the launch's error. Without `turn`
- * it is the running block's. */
+/* The report of the earliest turn counts. Without `turn` it is the running block's. */
 void report_in_turn(Launch &launch, unsigned long long turn, cudaError_t error,
                     const std::string &text);
 void report(Launch &launch, cudaError_t error, const char *format, ...)

@@ -72,9 +72,7 @@ uint64_t simt_atomic(void *address, size_t bytes, int which, uint64_t value, uin
     const uint64_t before = bytes == 4   ? perform<uint32_t>(address, operation, value, expected)
                             : bytes == 8 ? perform<uint64_t>(address, operation, value, expected)
                                          : perform<uint16_t>(address, operation, value, expected);
-    checker->atomic_done();
-    if (operation == simt_compare)
-        checker->compared(address, bytes);
+    checker->atomic_done(operation == simt_compare ? address : nullptr, bytes);
     return before;
 }
 

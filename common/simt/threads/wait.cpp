@@ -23,9 +23,8 @@ static void report_wait_for_new_memory()
 }
 
 /* When all threads of a block poll, what they wait for must come from another OS thread. If it does
- * not come soon, there may be many more OS threads than cores: the more of them sleep, the sooner
- * it comes. Each sleeps, once after a look by each of its threads, for a part of the time that it
- * has waited so far. */
+ * not come soon, there may be many more OS threads than cores: the more sleep, the sooner it comes.
+ * Each sleeps, after a look by each of its threads, for a part of the time that it has waited. */
 static void rest(bool alone, unsigned pollers)
 {
     constexpr unsigned patience = 100, longest = 100000; /* looks; microseconds */

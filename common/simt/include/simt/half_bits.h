@@ -1,5 +1,4 @@
-/* The two 16-bit floating-point formats are converted to and from float and double: to nearest,
- * ties to even. */
+/* Converts the two 16-bit floating-point formats to and from float and double: ties to even. */
 #pragma once
 
 #include <simt/math.h>

@@ -271,8 +271,8 @@ inline unsigned int __brev(unsigned int x)
 SIMT_INLINE(unsigned long long, __brevll, (unsigned long long x),
             simt::joined(__brev(unsigned(x)), __brev(unsigned(x >> 32))))
 
-/* Each nibble of `selector` picks one of the bytes of y:x, or that byte's sign if the nibble's top
- * bit is set. */
+/* Each nibble of `selector` picks a byte of y:x, or that byte's sign if the nibble's top bit is
+ * set. */
 inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector)
 {
     const uint64_t bytes = simt::joined(y, x);
