@@ -372,8 +372,7 @@ struct Translator {
         return list;
     }
 
-    /* A kernel's heading begins at `i`. One of the names before a parenthesis, or alone in a pair
-     * of them, is the kernel's. */
+    /* A kernel's heading begins at `i`. Its name is before a parenthesis, or alone in a pair. */
     void note_kernel(size_t i)
     {
         for (bool seen = false; i < t.size() && !is(i, ";", "}") && !(seen && is(i, "{")); i++)
@@ -515,8 +514,7 @@ struct Translator {
         }
     }
 
-    /* Returns where the kernel expression that ends before token `end` begins: name, ns::name,
-     * name<arguments>, table[i].run, (*kernel). */
+    /* The kernel expression before `end`: ns::name, name<arguments>, table[i].run, (*kernel). */
     size_t kernel_begin(size_t end) const
     {
         for (size_t i = end - 1;; i -= 2) {
@@ -638,8 +636,7 @@ struct Translator {
         const string dimensions = spelled(bracket + 2, end); /* of name[][N]: the N */
         erase(begin, end);
         if (device_depth < 0)
-            /* Outside functions this is no pointer, which would be set once, not once per worker.
-             */
+            /* Outside functions a pointer would be set once, not once per worker. */
             replace(begin, "extern __thread " + type + " " + name + "[]" + dimensions +
                                " __asm__(\"simt_dynamic_shared\")");
         else

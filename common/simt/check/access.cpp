@@ -1,6 +1,5 @@
 /* Finds whose memory is at an address, and whether the kernel may touch it there. Every access of
- * the compiled kernel comes through on_access: it is found to be shared, global, or the thread's
- * own, checked against its bounds, counted, and stamped. */
+ * the kernel comes through on_access, to be checked against bounds, counted, and stamped. */
 #include "check/check.h"
 #include "run/cluster.h"
 
@@ -178,8 +177,7 @@ static const Reach *shared_reach(BlockState *block, uintptr_t address)
     return &block->dynamic;
 }
 
-/* Of memory that is neither shared nor global, stacks, the launch's arguments and constants are
- * allowed. */
+/* Of other memory, a stack, the launch's arguments and constants may be touched. */
 static void other_access(ThreadState *thread, const Touch &touch)
 {
     const void *pointer = memory_at(touch.address);

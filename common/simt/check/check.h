@@ -1,6 +1,5 @@
-/* This is the checked build's own data, and what the files of this room do for each other. Two more
- * files are called from outside: hooks.cpp by the runtime (host/checker.h), instrumentation.cpp by
- * the compiled kernel before each access. */
+/* This is the checked build's data, and what its files do for each other. Two more are called from
+ * outside: hooks.cpp by the runtime, instrumentation.cpp by the kernel before each access. */
 #pragma once
 
 #include <algorithm>
@@ -67,9 +66,8 @@ struct Cell {
     Stamp other[2];
 };
 
-/* A shadow covers a range of memory with a cell for every 4 bytes. A cell in which a thread touched
- * less than 4 bytes is split into two of 2 bytes, and those into two of 1 byte. The planes are
- * reserved addresses; pages come with first use. */
+/* A shadow covers a range of memory with a cell for every 4 bytes. A cell of which a thread touches
+ * less is split into two of 2 bytes, and those into two of 1. Pages come with first use. */
 struct Shadow {
     uintptr_t base = 0; /* multiple of 4 */
     size_t bytes = 0;
@@ -224,8 +222,10 @@ inline void add_execution(uintptr_t address, Instruction &instruction, unsigned 
 
 /* ---- one worker ---- */
 
-/* For each object, this is how many of its first publications a thread knows that looked at it. It
- * is a map, but of few objects, and mostly of none. */
+/* For each thread of a block, a time: the accesses before it are known. */
+typedef std::vector<uint32_t> Times;
+
+/* For each object, how many of its first publications a thread knows. They are few, mostly none. */
 struct Seen : std::vector<std::pair<const struct SyncObject *, size_t>> {
     size_t &length(const SyncObject *object) /* 0 where it was none */
     {
@@ -236,23 +236,21 @@ struct Seen : std::vector<std::pair<const struct SyncObject *, size_t>> {
     }
 };
 
-/* One thread made this known at one moment: for each thread of its block, accesses before a time.
- */
+/* One thread made this known at one time: per thread of its block, accesses before a time. */
 struct Publication {
     uint32_t thread;
-    std::vector<uint32_t> far;  /* to other blocks, with what its block published here before */
-    std::vector<uint32_t> near; /* to its own block, to which smaller fences reach */
-    Seen seen;                  /* what it knew of others' publications, ... */
-    Seen all_seen;              /* ... with what those before it on this object knew */
+    Times far;     /* to other blocks, with what its block published here before */
+    Times near;    /* to its own block, to which smaller fences reach */
+    Seen seen;     /* what it knew of others' publications, ... */
+    Seen all_seen; /* ... with what those before it on this object knew */
 };
 
-/* Threads synchronise on this address. Objects between blocks keep every publication, so that a
- * thread that looked early does not know what came later; they live as long as the launch. Objects
- * within a block keep one number per thread. */
+/* Threads synchronise on this address. Between blocks it keeps every publication of the launch, so
+ * that who looked early does not know what came later; within a block one number per thread. */
 struct SyncObject {
     std::deque<Publication> publications;
     std::map<uint32_t, std::vector<size_t>> of_block; /* which of them are a block's */
-    std::vector<uint32_t> known;
+    Times known;
     Seen seen;
     uint32_t cluster_phase = 0;
 };
@@ -260,17 +258,16 @@ struct SyncObject {
 /* A thread keeps this if it has looked at what others published. */
 struct Learnt {
     /* what a fence of any scope, or a barrier, makes known: of its own block and of others */
-    std::vector<uint32_t> near;
+    Times near;
     Seen near_seen;
     /* publications by which it was found to know something of a block: the last ones */
     std::pair<uint32_t, const Publication *> found[8] = {};
     unsigned next = 0;
 };
 
-/* The barrier of a cluster makes this known to those who wait there: for each block, by rank, and
- * each of its threads, the accesses before a time. */
+/* Known after a cluster's barrier: per thread of each block, by rank, accesses before a time. */
 struct ClusterKnowledge {
-    std::vector<uint32_t> known[max_cluster_blocks];
+    Times known[max_cluster_blocks];
     Seen seen;
 };
 
@@ -329,7 +326,7 @@ struct alignas(64) ThreadState {
     const void *published_on = nullptr; /* where it last published that, so as not to repeat it */
 
     /* per thread of the block; empty while warp and block times say it all */
-    std::vector<uint32_t> known = {};
+    Times known = {};
     Seen seen = {};     /* publications of other blocks */
     Seen glimpsed = {}; /* the same, with no fence of the device's scope since */
     std::unique_ptr<Learnt> learnt = {};
@@ -357,8 +354,7 @@ struct Touch {
     const void *where;
 };
 
-/* This is the first read of shared memory that no thread had written, until the next barrier. If
- * another thread writes it, then it is a race. */
+/* The first read, up to the next barrier, of shared memory that no thread had written. */
 struct Uninitialised {
     ThreadState *thread; /* null when there is none */
     Touch read;
@@ -382,12 +378,12 @@ struct BlockHistory {
     bool partial = false;    /* some ThreadState::known is in use */
     bool glimpses = false;   /* and some Learnt::near */
     Seen seen = {};
-    std::vector<uint32_t> grid_known = {};           /* grid_time when it last left grid.sync() */
+    Times grid_known = {};                           /* grid_time when it last left grid.sync() */
     std::map<const void *, SyncObject> objects = {}; /* in shared memory, or of the runtime */
     uint32_t cluster_phase = 0;                      /* as in ThreadState: known to all */
     /* the last access of each thread of the cluster's other blocks to this one's shared memory */
     std::map<std::pair<uint32_t, unsigned>, Stamp> visits = {};
-    std::vector<uint32_t> proxy_fenced = {}; /* per thread: accesses before it are fenced */
+    Times proxy_fenced = {}; /* per thread: accesses before it are fenced */
 
     Uninitialised uninitialised = {};
     Look looks[2] = {}; /* the last two at different addresses */
@@ -407,8 +403,7 @@ struct BlockState : BlockHistory {
     ThreadState thread[max_block_threads];
     WarpState warp[max_warps];
 
-    /* This is the worker's thread-local storage: static shared memory lies before and behind the
-     * dynamic, which ends where the launch said. */
+    /* the worker's thread-local storage: static shared memory lies on both sides of the dynamic */
     Shadow shared;
     Reach static_before, dynamic, static_behind;
     uint8_t moments; /* the last number given to some WarpState::quiet */
@@ -427,8 +422,8 @@ struct LaunchState {
     uint8_t quiet[2] = {};           /* the same twice */
     std::atomic<bool> fenced{false}; /* a thread executed a fence: publications are possible */
     std::atomic<bool> published{false};
-    std::vector<uint32_t> grid_time = {}; /* cooperative: when blocks last came to grid.sync() */
-    std::mutex lock = {};                 /* guards everything below */
+    Times grid_time = {}; /* cooperative: when blocks last came to grid.sync() */
+    std::mutex lock = {}; /* guards everything below */
     std::map<const void *, SyncObject> objects = {}; /* in global memory */
     /* They are not yet confirmed. The key is the reader's block, its thread, and the word. */
     std::map<std::tuple<uint32_t, unsigned, uintptr_t>, Guess> guesses = {};
@@ -494,8 +489,7 @@ unsigned long long shared_loads_of(const ThreadState *thread);
 
 /* ---- shadow.cpp: who touched each word last: races, reads of memory never written ---- */
 
-/* Handles a plain access within the reach of an instruction that the warp has executed since it
- * last met. It is counted, too. */
+/* Handles, and counts, a plain access in reach of an instruction since the warp last met. */
 template <unsigned bytes, AccessKind kind>
 void on_known_access(uintptr_t address, Instruction &instruction, ThreadState *thread);
 /* `home` is the block that owns shared memory, or null. Returns false for threadIdx and so on. */
@@ -514,7 +508,7 @@ void settle_guesses(LaunchState *launch, const BlockState *block);
 /* Gives the whole block numbers that no word of its shared memory has as its `quiet`. */
 void begin_moment(BlockState *block);
 /* `known` has for each thread of the stamp's block the accesses before a time. */
-inline bool covers(const std::vector<uint32_t> &known, const Stamp &stamp)
+inline bool covers(const Times &known, const Stamp &stamp)
 {
     return stamp.thread() < known.size() && stamp.time < known[stamp.thread()];
 }
@@ -563,6 +557,7 @@ struct Argument {
     std::string name;     /* "Q", or "argument 2"; empty where it would be a guess */
     size_t element_bytes; /* or 0 */
 };
+typedef std::vector<Argument> Arguments;
 
 /* ---- trace.cpp: what is counted, event by event, in a file ---- */
 
@@ -572,8 +567,7 @@ void trace_block_begin(BlockState *block);
 void trace_block_end(BlockState *block);
 void trace_report(const char *text);
 void trace_describe(const void *begin, size_t bytes, const struct description &about);
-/* Copies what is known of the array in the region that an address lies in, or comes next to.
- * Returns false where backend_describe() has described none. */
+/* Copies what backend_describe() said of the array at an address, or next to it, in its region. */
 bool find_described(const Region *region, uintptr_t address, Argument *array);
 void trace_forget(const Region *region); /* it is freed, or no longer registered */
 /* From here on all is only for blocks that are traced. Begins a new moment, for `warp` or null. */
@@ -598,10 +592,8 @@ struct MissingWait {
 };
 
 /* Returns the line of a barrier in the same loop or kernel that is of no use there; 0 for none. */
-int idle_barrier(const std::string &file, const MissingWait &missing,
-                 const std::vector<Argument> &arguments);
-/* A line has read what was copied asynchronously, by the `own` thread or another; that has not
- * waited for the copy if it is `pending`. */
+int idle_barrier(const std::string &file, const MissingWait &missing, const Arguments &arguments);
+/* A line has read what the `own` thread, or another, copied and (`pending`) has not waited for. */
 struct CopyRead {
     bool own, pending;
 };
@@ -611,18 +603,16 @@ std::string misplaced_copy_wait(const std::string &file, int read, const CopyRea
 /* ---- report.cpp: the sentences ---- */
 
 /* Returns the device pointers among the launch's arguments, in the parameters' order. */
-std::vector<Argument> pointer_arguments(const LaunchState *launch);
+Arguments pointer_arguments(const LaunchState *launch);
 
-/* These two return where SIMT_IGNORE says so. A race ends the block in which the second access was
- * made, unless that block is null because it may be over. */
+/* Both return if SIMT_IGNORE says so. A race ends the second access's block, if not null. */
 void report_race(LaunchState *launch, BlockState *block, const Race &race);
 void report_uninitialised(const Uninitialised &found);
 void tell_what_passed(const LaunchState *launch); /* on stderr, once for each kernel */
 /* `how` says what is missing for the access to the shared memory of another block. */
-[[noreturn]] void report_visit(BlockState *block, const BlockState *home, const Stamp &visit,
+[[noreturn]] void report_visit(BlockState *, const BlockState *home, const Stamp &,
                                const char *how);
-[[noreturn]] void report_unfenced(const ThreadState *thread, uintptr_t address, const Stamp &write,
-                                  const Stamp &read);
+[[noreturn]] void report_unfenced(const ThreadState *, uintptr_t, const Stamp &, const Stamp &read);
 [[noreturn]] void report_touch(const ThreadState *thread, const Touch &touch);
 /* Gives the text, and says which thread it was. */
 [[noreturn]] void blame(const ThreadState *thread, const std::string &text,

@@ -43,9 +43,9 @@ struct Hooks final : Checker {
             restarts++;
             next_block = 1;
         }
-        LaunchState *state =
-            new LaunchState{&launch, next_block, uint32_t(launch.blocks), ++launches & 0x7fffffff};
-        next_block += state->blocks;
+        const uint32_t number = ++launches & 0x7fffffff, blocks = uint32_t(launch.blocks);
+        LaunchState *state = new LaunchState{&launch, next_block, blocks, number};
+        next_block += blocks;
         const uint8_t quiet = uint8_t(launches % last_quiet + 1);
         if (quiet == 1)
             forget_shadows(false);

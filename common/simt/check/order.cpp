@@ -160,7 +160,7 @@ static void learnt(WarpState *warp)
 /* ---- small pieces ---- */
 
 /* Takes the later of each. */
-static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
+static void join(Times &into, const Times &from)
 {
     if (into.size() < from.size())
         into.resize(from.size());
@@ -195,10 +195,10 @@ static void confirm(ThreadState *thread)
 
 /* Returns what the thread knows of its block, by thread: what all did before `block_time`, its
  * warp before `warp_time`, itself before `own_time`, and what else it learnt. */
-static std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t block_time,
-                                         uint32_t warp_time, uint32_t own_time)
+static Times known_as_of(const ThreadState *thread, uint32_t block_time, uint32_t warp_time,
+                         uint32_t own_time)
 {
-    std::vector<uint32_t> known(thread->block->block->threads, block_time);
+    Times known(thread->block->block->threads, block_time);
     const size_t first = thread->number - thread->lane;
     for (size_t i = first; i < std::min(first + warp_size, known.size()); i++)
         known[i] = std::max({block_time, warp_time, i == thread->number ? own_time : 0});
@@ -207,9 +207,9 @@ static std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t blo
 }
 
 /* Returns everything that the thread knows about its block. */
-static std::vector<uint32_t> all_known(const ThreadState *thread)
+static Times all_known(const ThreadState *thread)
 {
-    std::vector<uint32_t> known =
+    Times known =
         known_as_of(thread, thread->block->full_time, thread->warp->full_time, thread->time + 1);
     if (const ClusterKnowledge *cluster = knowledge(thread))
         join(known, cluster->known[thread->block->block->rank]);
@@ -217,12 +217,12 @@ static std::vector<uint32_t> all_known(const ThreadState *thread)
 }
 
 /* Return the same as of its last fence for the device, or for its block: what it may publish. */
-static std::vector<uint32_t> fenced_known(const ThreadState *thread)
+static Times fenced_known(const ThreadState *thread)
 {
     return known_as_of(thread, std::max(thread->fence_full, thread->block->clean_full),
                        thread->fence_warp, thread->fence_time);
 }
-static std::vector<uint32_t> near_known(const ThreadState *thread)
+static Times near_known(const ThreadState *thread)
 {
     return known_as_of(thread, thread->block->full_time, thread->near_warp, thread->near_time);
 }
@@ -266,8 +266,7 @@ void order_barrier(BlockState *block)
     block->objects.clear(); /* nothing more can be learned from them */
 }
 
-/* The thread may now publish what it did before, and what its warp and its block did; to its own
- * block only where the fence is narrow. */
+/* The thread may now publish what it, its warp and its block did; if narrow, to its own block. */
 static void fenced_now(ThreadState *thread, bool narrow)
 {
     thread->near_time = thread->time;
@@ -302,7 +301,7 @@ void order_warp(WarpState *warp, uint32_t lanes)
     const bool whole = (warp->warp->alive & ~lanes) == 0;
     if (!whole || block->partial) {
         /* Each lane learns what every other lane knows. */
-        std::vector<uint32_t> known;
+        Times known;
         for (unsigned lane : bits(lanes))
             join(known, all_known(&thread[lane]));
         for (unsigned lane : bits(lanes))
@@ -338,10 +337,8 @@ void order_fence(ThreadState *thread, bool narrow)
     fenced_now(thread, narrow);
 }
 
-/* Publishes to all who look at the object, in whatever block: to other blocks if `far` is not
- * empty. The caller holds the launch's lock. */
-static void publish(const ThreadState *thread, SyncObject &object, std::vector<uint32_t> far,
-                    std::vector<uint32_t> near)
+/* Publishes to all who look; to other blocks if `far` is not empty. The launch's lock is held. */
+static void publish(const ThreadState *thread, SyncObject &object, Times far, Times near)
 {
     const BlockState *block = thread->block;
     Publication made = {thread->number, std::move(far), std::move(near), {}, {}};
@@ -370,8 +367,8 @@ void order_atomic(ThreadState *thread, const void *address, bool global, bool wr
     const bool publishes = writes && block->launch->fenced && (far || thread->near_time > 0);
     if (publishes && global && thread->published_on != address) {
         std::lock_guard<std::mutex> hold(block->launch->lock);
-        publish(thread, block->launch->objects[address],
-                far ? fenced_known(thread) : std::vector<uint32_t>(), near_known(thread));
+        publish(thread, block->launch->objects[address], far ? fenced_known(thread) : Times(),
+                near_known(thread));
         thread->published_on = address;
     } else if (publishes && !global) {
         SyncObject &object = block->objects[address];
@@ -383,7 +380,7 @@ void order_atomic(ThreadState *thread, const void *address, bool global, bool wr
 }
 
 /* The thread has seen what another of its block published. */
-static void glimpse(ThreadState *thread, const std::vector<uint32_t> &near, const Seen &seen)
+static void glimpse(ThreadState *thread, const Times &near, const Seen &seen)
 {
     Learnt &learnt = learnt_by(thread);
     join(learnt.near, near);

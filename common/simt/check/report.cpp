@@ -125,10 +125,10 @@ static size_t element_bytes(const std::string &type)
     return 0;
 }
 
-std::vector<Argument> pointer_arguments(const LaunchState *launch)
+Arguments pointer_arguments(const LaunchState *launch)
 {
     const Launch &made = *launch->launch;
-    std::vector<Argument> pointers;
+    Arguments pointers;
     const char *arguments = static_cast<const char *>(made.arguments);
     for (size_t offset = 0; offset + sizeof(uintptr_t) <= made.argument_bytes;
          offset += sizeof(uintptr_t)) {
@@ -152,8 +152,7 @@ std::vector<Argument> pointer_arguments(const LaunchState *launch)
     return pointers;
 }
 
-/* Returns "Q" when the kernel's parameter of this name leads into the allocation, or "argument 2"
- * where parameters have no names; "" when none does. */
+/* Returns "Q", the kernel's parameter that leads there, or "argument 2"; "" for none. */
 static std::string argument_name(const LaunchState *launch, const Allocation &allocation)
 {
     for (const Argument &argument : pointer_arguments(launch))
@@ -180,8 +179,7 @@ static uintptr_t distance_to(const Allocation &allocation, uintptr_t address)
     return address < begin ? begin - address : address >= end ? address - end + 1 : 0;
 }
 
-/* Returns the allocation that an address outside all allocations was probably meant for: the
- * nearest that the kernel was given. */
+/* Returns what an address outside all allocations was probably meant for: the nearest argument. */
 static const Allocation *meant_allocation(const LaunchState *launch, uintptr_t address)
 {
     const Allocation *meant = find_allocation(memory_at(address));
@@ -204,8 +202,7 @@ static std::string allocation_name(const LaunchState *launch, const Allocation &
                   argument.empty() ? "" : ", the kernel's ", argument.c_str());
 }
 
-/* A buffer with guard zones is named for what lies between them, Q, if that has a name. So is one
- * that only the program has named. */
+/* What lies between guard zones is named by the kernel, Q, or else by the program. */
 static std::string buffer_name(const LaunchState *launch, const Allocation &allocation,
                                uintptr_t address)
 {
@@ -219,15 +216,14 @@ static std::string buffer_name(const LaunchState *launch, const Allocation &allo
                          : array + " (" + bytes + ")";
 }
 
-/* Says where in global memory an address lies that a kernel may touch. It counts from where the
- * program has its pointer, without guard zones. */
+/* Says where in global memory an address lies, counted from where the program has its pointer. */
 static std::string global_name(const LaunchState *launch, uintptr_t address)
 {
     const Region *region = find_region(address);
     if (!region || !region->allocation)
         return "a __device__ variable";
     const Argument *argument = nullptr;
-    const std::vector<Argument> arguments = pointer_arguments(launch);
+    const Arguments arguments = pointer_arguments(launch);
     for (const Argument &each : arguments)
         if (find_region(each.pointer) == region && each.pointer <= address &&
             (!argument || each.pointer > argument->pointer))
@@ -327,8 +323,7 @@ static std::string advice_between_blocks(const LaunchState *launch, const BlockS
                                          const Race &race)
 {
     const auto &[address, first, second, look] = race;
-    /* The second block has looked at something else, which may have told it that the first is done.
-     * Without a fence that means nothing. */
+    /* What the second block looked at may have told it that the first is done. It needs a fence. */
     const std::string block = block_name(launch, first.block);
     if (is_atomic(first) && is_atomic(second))
         return "; the operation at " + at(first.narrow() ? first : second) +

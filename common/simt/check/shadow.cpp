@@ -1,6 +1,5 @@
-/* Shadow memory remembers who touched each word last. It finds races (two accesses, at least one a
- * write, with nothing that orders them) and reads of shared memory that the block never wrote, or
- * of global memory that was never written. */
+/* Shadow memory remembers who touched each word last. It finds races (two accesses, one a write,
+ * that nothing orders) and reads of memory that was never written, by the block if it is shared. */
 #include "check/check.h"
 
 #include <sched.h>
@@ -479,8 +478,7 @@ static bool is_padding(const ThreadState *thread, uintptr_t address)
     return thread->copied_struct != 0 && address - thread->copied_struct >= 4;
 }
 
-/* These are words of one access that are read before anything wrote them. If only some of several
- * are, they may be the padding of a struct. */
+/* Words of an access read before anything wrote them: if only some, maybe padding of a struct. */
 struct Blank {
     unsigned words = 0;
     uintptr_t address = 0; /* the first */

@@ -1,5 +1,4 @@
-/* Turns addresses in the code into source lines. They are looked up only when a report is written,
- * by addr2line, which comes with the compiler. */
+/* Turns addresses in the code into source lines, by addr2line, when a report is written. */
 #include "check/check.h"
 #include "host/errors.h"
 
@@ -99,9 +98,8 @@ static FILE *start_reader()
     return started ? fdopen(ends[0], "r") : nullptr;
 }
 
-/* addr2line -i prints the line of the innermost inlined function first, then those of the functions
- * that it was inlined into. The first line outside the backend's headers is the kernel's. Address
- * 0, which has no code, marks the end. */
+/* addr2line -i prints the innermost inlined function's line first. The first outside the backend's
+ * headers is the kernel's. Address 0, which has no code, marks the end. */
 std::string source_line(const void *where)
 {
     static std::mutex lock;

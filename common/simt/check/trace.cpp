@@ -1,7 +1,6 @@
-/* The trace (SIMT_TRACE) says what the blocks of a launch did, one JSON object a line; README.md
- * describes the format. A block's events are kept until it ends, sorted by its own clock, and
- * written at the end of the launch in the order of the blocks. So a trace depends neither on the
- * number of workers nor on which was faster. */
+/* The trace (SIMT_TRACE): README.md describes the format. A block's events are kept until it ends,
+ * sorted by its own clock, and written at the end of the launch in the order of the blocks. So a
+ * trace depends neither on the number of workers nor on which was faster. */
 #include "check/check.h"
 #include "host/errors.h"
 #include "instructions/tensor_map.h"
@@ -20,8 +19,7 @@ struct Array {
     std::vector<size_t> shape = {};
 };
 
-/* A note is something that lanes did other than load or store. Lanes of a warp that did the same at
- * the same place, once each, are one event. */
+/* Lanes did other than load or store. If several did the same at one place, it is one event. */
 struct Note {
     const char *what;
     const void *where;

@@ -107,8 +107,7 @@ static bool is_copy_wait(const std::string &code)
     return std::regex_match(code, wait);
 }
 
-/* Returns whether the code may use shared memory: it has an element of something other than a
- * kernel's array, a pointer that is followed, or a call. */
+/* May the code use shared memory: another element than a kernel's array's, a pointer, a call? */
 static bool may_use_shared(const std::string &code, const std::set<std::string> &global)
 {
     static const std::regex element("(\\w+)\\s*\\["), called("\\b([A-Za-z_]\\w*)\\s*(<[^;]*>)?\\("),
@@ -126,8 +125,7 @@ static bool may_use_shared(const std::string &code, const std::set<std::string> 
     return std::regex_search(code, followed);
 }
 
-int idle_barrier(const std::string &file, const MissingWait &missing,
-                 const std::vector<Argument> &arguments)
+int idle_barrier(const std::string &file, const MissingWait &missing, const Arguments &arguments)
 {
     const SourceText source = read_source(file);
     const Braces *all = around(source, missing.before, missing.after);

@@ -119,8 +119,7 @@ struct Checker {
     virtual void counted(const void *, size_t, bool /* writes */, const void * /* where */) {}
     /* The running thread adds this much to a counter. */
     virtual void added(unsigned long long ::counters::*, unsigned long long) {}
-    /* Returns how often the running thread has loaded from shared memory since its warp first asked
-     * in this block; 0 where nothing is counted. */
+    /* The running thread's loads from shared memory since its warp first asked, where counted. */
     virtual unsigned long long shared_loads() { return 0; }
     /* A copy starts. It is counted as one load of one memory and one store to the other. */
     virtual void copied(const BoxCopy &, const void * /* where */) {}

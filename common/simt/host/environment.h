@@ -30,16 +30,14 @@ struct Environment {
     TraceOptions trace;
 };
 
-/* Takes the default where a value is bad. *complaint becomes a sentence about the first such one.
- */
+/* *complaint becomes a sentence about the first bad value, in place of which the default stands. */
 Environment read_environment(std::string *complaint);
 Order read_order(std::string *complaint = nullptr);
 /* Returns the architectures that SIMT_ARCH lists, one for each device: 90 alone by default. */
 std::vector<int> read_architectures(std::string *complaint = nullptr);
 TraceOptions read_trace(std::string *complaint = nullptr);
 
-/* Counts a launch, or another call that prepares one. SIMT_FAIL_LAUNCH is the number of the launch
- * to refuse, counted from 1 since it was set. */
+/* Counts a launch or what prepares one, and refuses the SIMT_FAIL_LAUNCH-th since that was set. */
 cudaError_t fail_if_injected(const char *call);
 /* Does the same for tensor maps and SIMT_FAIL_MAP. */
 bool map_is_to_fail();
@@ -47,8 +45,7 @@ bool map_is_to_fail();
 /* Returns SIMT_EXIT, the status of a program that hears of an error only at its end. */
 int read_exit_status(int otherwise, std::string *complaint = nullptr);
 
-/* Returns whether SIMT_IGNORE, a list like race:tile,uninitialised, names reports of a kind about a
- * kernel (with or without its template arguments). */
+/* Returns whether SIMT_IGNORE names reports of a kind about a kernel (or all its instances). */
 bool is_ignored(const std::string &kind, const std::string &kernel);
 
 } /* namespace simt */

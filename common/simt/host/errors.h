@@ -10,9 +10,8 @@ namespace simt
 {
 
 /* Every runtime function begins with `if (cudaError_t error = standing_error()) return error;` and
- * ends through done(). A kernel's failure shows at the first call that waits for the kernel, then
- * at every call, until cudaDeviceReset. A launch does not wait: it returns what has shown already.
- */
+ * ends through done(). A kernel's failure shows at the first call that waits for it, then at every
+ * call until cudaDeviceReset. A launch does not wait: it returns what has shown already. */
 cudaError_t standing_error();
 cudaError_t standing_error_without_waiting();
 /* Returns the standing error, or otherwise what a call with such arguments returns. */
@@ -42,8 +41,7 @@ std::string format(const char *pattern, va_list arguments);
  * or that the checked build reports. Then a program that ends with success gets another status. */
 bool tell_what_went_wrong();
 extern int failure_status;
-/* In place of the failed kernel's report it calls this, if anything, with all reports: see
- * check/exit.cpp. Returns whether there were any. */
+/* Called with all reports, in place of the failed kernel's (check/exit.cpp): were there any? */
 extern bool (*print_reports)(const std::vector<std::string> &);
 
 /* A kernel failed: the error shows at the next call that waits, with the report. */

@@ -37,9 +37,8 @@ size_t device_memory_bytes();
 /* Returns whether [begin, begin + bytes) lies within one living allocation. */
 bool is_device_range(const void *begin, size_t bytes);
 
-/* While one of these exists, device memory can be touched: during launches and copies. At other
- * times only managed memory can, so that host code which follows a device pointer faults, as it
- * does on a machine with a GPU. */
+/* While one of these exists, device memory can be touched: in launches and copies. At other times
+ * host code that follows a device pointer faults, as on a machine with a GPU. */
 struct OpenDeviceMemory {
     /* Opens the allocations with these addresses, if they are device memory; null opens all. */
     explicit OpenDeviceMemory(const void *one = nullptr, const void *other = nullptr);
@@ -60,8 +59,7 @@ cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, 
 cudaError_t fill(void *pointer, int value, size_t bytes, const char *call,
                  cudaStream_t stream = cudaStreamLegacy);
 
-/* Puts a fill off until something asks for the stream's results; false where streams do not wait.
- * Null in a program without launches. */
+/* Puts a fill off until something asks for results. False where streams do not wait. Or null. */
 extern bool (*put_off_fill)(void *pointer, int value, size_t bytes, cudaStream_t stream);
 
 /* This is for cudaDeviceReset. */

@@ -1,5 +1,4 @@
-/* Programs that simtcc links have nobody else to say what went wrong. simtcc asks the linker for
- * simt_program, which pulls this file in. */
+/* Tells a program what went wrong: simtcc asks the linker for simt_program, which pulls this in. */
 #include "host/environment.h"
 #include "host/errors.h"
 #include <csignal>

@@ -1,5 +1,4 @@
-/* Streams and events. Work is done by the time the call that starts it returns, so a stream is only
- * what it was made as, and an event is a point in time. */
+/* Work is done when its call returns: a stream is only its making, an event a point in time. */
 #include "host/errors.h"
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,5 @@
-/* Reads the symbol table of the running program, once, when something first asks. A __shared__
- * variable is a thread-local one, mostly inside its kernel, so its symbol is the kernel's with the
- * variable's name added: _Z4tilePf holds _ZZ4tilePfE2As. */
+/* Reads the program's symbol table, once. A __shared__ variable is a thread-local one, mostly in
+ * its kernel, whose symbol has the variable's name added: _Z4tilePf holds _ZZ4tilePfE2As. */
 #include "host/symbols.h"
 #include <cstring>
 #include <cxxabi.h>

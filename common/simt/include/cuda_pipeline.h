@@ -13,8 +13,7 @@ void cp_async_commit(void);
 void cp_async_wait(unsigned pending);
 } /* namespace ptx */
 
-/* `bytes` is 4, 8 or 16, and both addresses are multiples of it. The last `zero_fill` bytes become
- * zero instead of being copied. */
+/* `bytes` is 4, 8 or 16, and divides both addresses. The last `zero_fill` become zero. */
 __forceinline__ void __pipeline_memcpy_async(void *shared, const void *global, size_t bytes,
                                              size_t zero_fill = 0, SIMT_CALL_SITE)
 {

@@ -1,5 +1,4 @@
-/* Instructions share checks, and where a block keeps asynchronous work and when it is carried out.
- */
+/* Instructions share checks, and where and when a block carries out asynchronous work. */
 #include "instructions/asynchronous.h"
 #include "host/errors.h"
 

@@ -21,12 +21,10 @@ void require_whole_warp(unsigned lanes);
 /* The lanes of the mask meet and do nothing else. */
 void come_together(unsigned mask, const Call &call);
 
-/* Returns `bytes` of the block's shared memory at a shared-window address. Reports an address that
- * lies elsewhere or is misaligned. */
+/* Returns a shared-window address's place in the block. Reports a misaligned or other address. */
 char *shared_place(uint32_t address, size_t bytes, size_t alignment, const Call &call);
 
-/* Returns the same in another block of the cluster, for an address of cluster_address(): that
- * block, which has not ended, and the place there. */
+/* The same for cluster_address(): a block of the cluster, which has not ended, and the place. */
 struct ClusterPlace {
     Block *home;
     char *place;
@@ -117,8 +115,7 @@ struct TensorStore : InGroup, Box {
 
 /* ---- wgmma ---- */
 
-/* All threads of the warpgroup ask for the same of this. A is in registers, or behind its
- * descriptor. */
+/* All threads of the warpgroup ask for the same. A is in registers, or behind its descriptor. */
 struct ProductShape {
     unsigned n;
     bool registers, b_along_n, accumulate, bfloat16;
@@ -177,13 +174,11 @@ inline ThreadWork &thread_work() { return block_work().thread[current_thread->li
 /* Adds to an mbarrier's phase, and ends it if nothing is missing. Negative `bytes` are written. */
 void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes);
 
-/* Returns the mbarrier that was initialised at `place`, in the running block or in another one of
- * its cluster. Reports when there is none. */
+/* Returns the mbarrier that was initialised at `place`, here or in the cluster, or reports. */
 Mbarrier &find_mbarrier(uint64_t *place, const Call &call);
 Mbarrier &find_mbarrier(const ClusterPlace &at, const Call &call);
 
-/* Lets threads in mbarrier_try_wait go on with a no; false if there are none, or it is of no use.
- */
+/* Threads in mbarrier_try_wait go on with a no; false if there are none, or it is of no use. */
 bool answer_impatient(BlockWork &work);
 
 bool complete_tensor_load(BlockWork &work); /* false: no thread waits for one */

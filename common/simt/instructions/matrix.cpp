@@ -1,5 +1,4 @@
-/* Matrices in a warp's registers are used by ldmatrix, stmatrix, mma.sync, and wmma's fragments.
- * See common/device/gpu/ptx.cuh for layouts. */
+/* This has ldmatrix, stmatrix, mma.sync and wmma. See common/device/gpu/ptx.cuh for layouts. */
 #include "instructions/matrix_product.h"
 #include "instructions/asynchronous.h"
 #include "device/backend.h"

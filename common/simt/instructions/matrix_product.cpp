@@ -4,8 +4,7 @@
 namespace simt
 {
 
-/* This is compiled for AVX2 as well, and the version is chosen when the program starts. The results
- * have the same bits: no multiply-add is fused. */
+/* This is compiled for AVX2 as well. Results have the same bits: no multiply-add is fused. */
 #if defined(__x86_64__) && !defined(__clang__)
 #define FOR_EACH_MACHINE __attribute__((target_clones("avx2", "default")))
 #else
@@ -21,8 +20,7 @@ typedef uint16_t EightElements __attribute__((vector_size(16), aligned(2), may_a
 static inline Eight &eight(float *at) { return *reinterpret_cast<Eight *>(at); }
 static inline const Eight &eight(const float *at) { return *reinterpret_cast<const Eight *>(at); }
 
-/* Computes `rows` rows of `wide` * 8 columns: the sums keep an adder busy, and registers hold them.
- */
+/* Computes `rows` rows of `wide` * 8 columns: enough sums for an adder, not for all registers. */
 template <unsigned rows, unsigned wide> __attribute__((always_inline)) static inline void
 multiply_add_part(float *D, const float *A, const float *B, unsigned cols)
 {

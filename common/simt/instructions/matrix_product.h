@@ -18,8 +18,7 @@ constexpr unsigned product_depth = 16;
 /* Computes D += A * B. D is 16 x cols, A 16 x 16, and B 16 x cols; cols is a multiple of 8. */
 void multiply_add(float *D, const float *A, const float *B, unsigned cols);
 
-/* Converts `count` elements of a factor, a multiple of 8, from their bits: halves, or bfloat16,
- * which is the upper half of a float. */
+/* Converts `count` (by 8) halves, or bfloat16, the upper halves of floats, from their bits. */
 void element_values(float *value, const uint16_t *bits, unsigned count, bool bfloat16);
 
 /* ---- fragments: which element of the matrix a lane's i-th is ---- */

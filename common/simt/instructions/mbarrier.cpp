@@ -1,6 +1,5 @@
-/* An mbarrier's phase is over when as many threads have arrived as the barrier was made for and all
- * announced bytes have been written. The state is kept here. The barrier's own 8 bytes of shared
- * memory hold a mark, so that stores over it are noticed. */
+/* A phase is over when the expected threads have arrived and all announced bytes are written. The
+ * state is kept here; a mark in the mbarrier's own 8 bytes tells of stores over it. */
 #include "instructions/asynchronous.h"
 #include "host/errors.h"
 #include <ptx.cuh>

@@ -1,6 +1,5 @@
-/* setmaxnreg moves registers between the warps of a block. The block's pool is the most that a
- * launch can get: 65536 registers, shared equally, in steps of 8 per thread. A warp that asks for
- * more waits until others have given enough back. */
+/* setmaxnreg moves registers between the warps of a block, whose pool is 65536, shared equally, in
+ * steps of 8 per thread. A warp that asks for more waits until others have given enough back. */
 #include "instructions/asynchronous.h"
 #include <ptx.cuh>
 

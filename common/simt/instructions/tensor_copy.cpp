@@ -1,5 +1,4 @@
-/* TMA copies boxes between global and shared memory, and adds floats, by an engine that takes time.
- */
+/* TMA copies boxes between global and shared memory, by an engine that takes its time. */
 #include "instructions/asynchronous.h"
 #include "host/memory.h"
 #include <algorithm>

@@ -1,5 +1,4 @@
-/* This is cuTensorMapEncodeTiled, and how a program finds it. The rules are those of CUDA's driver.
- */
+/* This is cuTensorMapEncodeTiled, by the rules of CUDA's driver, and how a program finds it. */
 #include "instructions/tensor_map.h"
 #include "host/environment.h"
 #include "host/errors.h"

@@ -21,8 +21,7 @@ constexpr size_t core_row = 16;
 
 /* ---- descriptors ---- */
 
-/* A descriptor's bits: see common/device/gpu/ptx.cuh and the PTX ISA, "Matrix Descriptor Format".
- */
+/* Of a descriptor: see common/device/gpu/ptx.cuh, and the PTX ISA, "Matrix Descriptor Format". */
 struct Descriptor {
     uint32_t address, leading, stride;
     unsigned span; /* of the swizzle; 0: none */
@@ -93,8 +92,7 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
 
 /* ---- operands ---- */
 
-/* Touches the calling lane's share of the warp's share of the operands, so that together the
- * warpgroup touches each row once. */
+/* Touches the lane's share of the operands: together the warpgroup touches each row once. */
 template <class Touch> static void for_own_core_rows(const Product &product, Touch touch)
 {
     unsigned thread = current_thread->linear % warpgroup_threads;

@@ -1,6 +1,5 @@
-/* A cluster is blocks that run together. Each has an OS thread, and with it shared memory of its
- * own. They take turns, so only one of them runs at a time, and what they share needs no lock. The
- * turn passes on when no thread of the block can go on. */
+/* The blocks of a cluster each have an OS thread, and with it shared memory. They take turns, so
+ * what they share needs no lock. The turn passes on when no thread of the block can go on. */
 #pragma once
 
 #include "run/engine.h"

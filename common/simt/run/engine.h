@@ -322,8 +322,7 @@ void fail_kernel(int signal, const siginfo_t *info);
 uint3 launched_in_turn(const Launch &launch, unsigned long long turn);
 /* Returns a number that depends on the seed. */
 uint64_t scramble(uint64_t seed);
-/* Puts 0 to count - 1 in the order in which warps, lanes or blocks of a cluster run. If that is
- * random, it also depends on the salt. */
+/* Puts 0 to count - 1 in the order in which warps, lanes or blocks of a cluster run. */
 void put_in_order(unsigned char *numbers, unsigned count, const Order &order, uint64_t salt);
 
 /* ---- pool.cpp: the OS threads that run blocks ---- */

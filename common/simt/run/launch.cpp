@@ -180,8 +180,7 @@ static bool wait_to_fill(void *pointer, int value, size_t bytes, cudaStream_t st
 
 [[maybe_unused]] static const bool fills_wait = (put_off_fill = wait_to_fill, true);
 
-/* Launches on streams of their own wait until something asks for their results. The caller need not
- * keep the arguments beyond this call. */
+/* Launches on streams of their own wait until something asks for results. Arguments are copied. */
 static bool put_off(const std::shared_ptr<Launch> &launch)
 {
     if (launch->order.kind != Order::overlap || on_the_default_stream(*launch))

@@ -8,8 +8,7 @@
 namespace simt
 {
 
-/* When no block has ended for this long, running blocks may be waiting for some that have not
- * begun. A trace must not depend on how busy the machine is. */
+/* When no block ends for so long, more begin. No trace may depend on how busy the machine is. */
 constexpr std::chrono::milliseconds stall(50), stall_of_a_trace(3000);
 /* This is address space; it also holds the thread-local variables. */
 constexpr size_t worker_stack_bytes = 16 << 20;

@@ -1,5 +1,4 @@
-/* Reports what went wrong in a kernel: bad addresses, integer division by zero, failed asserts, and
- * above all threads that wait for each other in vain. */
+/* Reports what went wrong in a kernel, above all threads that wait for each other in vain. */
 #include "run/cluster.h"
 #include "host/errors.h"
 #include "host/memory.h"

@@ -6,8 +6,7 @@
 namespace simt
 {
 
-/* No thread is ready: looks at conditions and carries out asynchronous work until one is. Takes
- * that thread's lane, with its warp in block.running. */
+/* None is ready: does asynchronous work until one is. Takes its lane; block.running is its warp. */
 unsigned wait_for_ready(Block &block);
 
 /* Leaves the running thread's context in *from and begins a thread that has not run yet. */

@@ -113,8 +113,7 @@ int simt_syncthreads_reduce(int which, int value, Site site)
 
 /* ---- Barriers that count arrivals, whoever they are ---- */
 
-/* For the checker, a thread that waits for a phase of a barrier knows of arrivals in that phase,
- * not in the next. It is never further behind. */
+/* To the checker, who waits for a phase knows of arrivals in it, not of those in the next. */
 static const void *order_of(const simt_barrier &barrier, unsigned phase)
 {
     return reinterpret_cast<const char *>(&barrier) + phase % 2;

@@ -74,8 +74,7 @@ template <class T> SIMT_INLINE(cudaError_t, cudaGetSymbolAddress, (void **pointe
 template <class T> SIMT_INLINE(cudaError_t, cudaGetSymbolAddress, (T **pointer, const T &symbol), cudaGetSymbolAddress(simt::untyped(pointer), simt::variable(symbol)))
 template <class T> SIMT_INLINE(cudaError_t, cudaGetSymbolSize, (size_t *bytes, const T &symbol), (*bytes = sizeof symbol, cudaSuccess))
 
-/* These take kernels by name. A template kernel needs its arguments spelled out, as in
- * cudaFuncSetAttribute(tile<16>, ...). */
+/* These take kernels by name, a template with arguments: cudaFuncSetAttribute(tile<16>, ...). */
 template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncSetCacheConfig, (void (*kernel)(Parameters...), cudaFuncCache config), cudaFuncSetCacheConfig(simt::untyped(kernel), config))
 template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncSetSharedMemConfig, (void (*kernel)(Parameters...), cudaSharedMemConfig config), cudaFuncSetSharedMemConfig(simt::untyped(kernel), config))
 template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncSetAttribute, (void (*kernel)(Parameters...), cudaFuncAttribute attribute, int value), cudaFuncSetAttribute(simt::untyped(kernel), attribute, value))

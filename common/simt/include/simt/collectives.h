@@ -5,8 +5,7 @@
 #include <simt/warp.h>
 
 extern "C" {
-/* Values travel as 8 bytes, whatever their type. `form` is index, up, down or xor, plus 4 times the
- * width, so that everything fits in six registers. */
+/* Values travel as 8 bytes; `form` is kind + 4 * width: everything fits in six registers. */
 enum simt_shuffle_kind { simt_shuffle_index, simt_shuffle_up, simt_shuffle_down, simt_shuffle_xor };
 uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned form,
                       simt::Site site);

@@ -252,8 +252,7 @@ SIMT_INLINE(int, __hadd, (int x, int y), int((int64_t(x) + y) >> 1))
 SIMT_INLINE(int, __rhadd, (int x, int y), int((int64_t(x) + y + 1) >> 1))
 SIMT_INLINE(unsigned int, __uhadd, (unsigned int x, unsigned int y), unsigned((uint64_t(x) + y) >> 1))
 SIMT_INLINE(unsigned int, __urhadd, (unsigned int x, unsigned int y), unsigned((uint64_t(x) + y + 1) >> 1))
-/* Returns the upper word of high:low shifted left by shift mod 32, or the lower word shifted right.
- * _lc and _rc shift by at most 32. */
+/* The upper word of high:low << shift % 32, or the lower of >>. _lc and _rc shift by at most 32. */
 SIMT_INLINE(unsigned int, __funnelshift_l, (unsigned int low, unsigned int high, unsigned int shift), unsigned(simt::joined(high, low) << (shift & 31) >> 32))
 SIMT_INLINE(unsigned int, __funnelshift_r, (unsigned int low, unsigned int high, unsigned int shift), unsigned(simt::joined(high, low) >> (shift & 31)))
 SIMT_INLINE(unsigned int, __funnelshift_lc, (unsigned int low, unsigned int high, unsigned int shift), shift < 32 ? __funnelshift_l(low, high, shift) : low)
@@ -271,8 +270,7 @@ inline unsigned int __brev(unsigned int x)
 SIMT_INLINE(unsigned long long, __brevll, (unsigned long long x),
             simt::joined(__brev(unsigned(x)), __brev(unsigned(x >> 32))))
 
-/* Each nibble of `selector` picks a byte of y:x, or that byte's sign if the nibble's top bit is
- * set. */
+/* Each nibble of `selector` picks a byte of y:x, or, with its top bit, that byte's sign. */
 inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector)
 {
     const uint64_t bytes = simt::joined(y, x);

@@ -55,8 +55,7 @@ void simt_yield(void);
 /* The launch fails with cudaErrorLaunchFailure and this message, and the block ends here. */
 void simt_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* Converts between pointers and shared-window addresses as 32-bit numbers, as
- * __cvta_generic_to_shared gives them. */
+/* These convert to and from shared-window addresses, as __cvta_generic_to_shared gives them. */
 unsigned simt_shared_address(const void *pointer);
 void *simt_shared_pointer(unsigned address);
 
