@@ -615,8 +615,8 @@ void tell_what_passed(const LaunchState *launch); /* on stderr, once for each ke
 [[noreturn]] void report_unfenced(const ThreadState *, uintptr_t, const Stamp &, const Stamp &read);
 [[noreturn]] void report_touch(const ThreadState *thread, const Touch &touch);
 /* Gives the text, and says which thread it was. */
-[[noreturn]] void blame(const ThreadState *thread, const std::string &text,
-                        cudaError_t error = cudaErrorLaunchFailure);
+[[noreturn]] void blame(const ThreadState *, const std::string &text,
+                        cudaError_t = cudaErrorLaunchFailure);
 /* Reports an access by host code if it is to device memory. */
 void report_host_access(const Touch &touch);
 

@@ -65,14 +65,12 @@ static std::string plural(unsigned long long count, const char *noun)
     return format("%llu %s%s", count, noun, count == 1 ? "" : "s");
 }
 
-static std::string access_at(const Touch &touch)
+static std::string access_at(const Touch &t)
 {
-    return (touch.write ? "writes " : "reads ") + plural(touch.bytes, "byte") + " at " +
-           at(touch.where);
+    return (t.write ? "writes " : "reads ") + plural(t.bytes, "byte") + " at " + at(t.where);
 }
 
-[[noreturn]] static void fail(BlockState *block, const std::string &text,
-                              cudaError_t error = cudaErrorLaunchFailure)
+[[noreturn]] static void fail(BlockState *block, const std::string &text, cudaError_t error)
 {
     block->held = {};
     settle_uninitialised(block); /* its consequences are less important */
@@ -163,14 +161,12 @@ static std::string argument_name(const LaunchState *launch, const Allocation &al
 
 /* Returns what the kernel's source calls an array in the allocation, at an address or next to it;
  * otherwise what the program calls it; "" when it has no name. */
-static std::string array_name(const LaunchState *launch, const Allocation &allocation,
-                              uintptr_t address)
+static std::string array_name(const LaunchState *launch, const Allocation &in, uintptr_t address)
 {
-    const std::string argument = argument_name(launch, allocation);
+    const std::string argument = argument_name(launch, in);
     const bool in_source = !argument.empty() && argument.find(' ') == std::string::npos;
     Argument array;
-    return !in_source && find_described(allocation.checked, address, &array) ? array.name
-                                                                             : argument;
+    return !in_source && find_described(in.checked, address, &array) ? array.name : argument;
 }
 
 static uintptr_t distance_to(const Allocation &allocation, uintptr_t address)
@@ -203,13 +199,12 @@ static std::string allocation_name(const LaunchState *launch, const Allocation &
 }
 
 /* What lies between guard zones is named by the kernel, Q, or else by the program. */
-static std::string buffer_name(const LaunchState *launch, const Allocation &allocation,
-                               uintptr_t address)
+static std::string buffer_name(const LaunchState *launch, const Allocation &in, uintptr_t address)
 {
-    const Region *region = allocation.checked;
-    const std::string name = allocation_name(launch, allocation);
-    const std::string array = array_name(launch, allocation, address);
-    if (region->fences.empty() && array == argument_name(launch, allocation))
+    const Region *region = in.checked;
+    const std::string name = allocation_name(launch, in);
+    const std::string array = array_name(launch, in, address);
+    if (region->fences.empty() && array == argument_name(launch, in))
         return name;
     const std::string bytes = plural(region->open.end - region->open.begin, "byte");
     return array.empty() ? "the " + bytes + " between the guard zones of " + name
@@ -287,16 +282,14 @@ static std::string missing_barrier(const LaunchState *launch, bool one_warp,
     if (!known || !same_file(file, other))
         return format("a %s is missing between them", barrier);
     const auto [before, after] = std::minmax(one, two);
-    const bool comes_round =
-        last.file && same_file(last.file, file) && before < last.line && last.line < after;
-    const int idle =
-        idle_barrier(file, {before, after, comes_round, one_warp}, pointer_arguments(launch));
-    const std::string what =
-        idle ? format("the barrier at line %d stands in the wrong place: it must come", idle)
-             : format("a %s is missing", barrier);
-    return what + (comes_round
-                       ? format(" after line %d, before line %d comes round again", after, before)
-                       : format(" between line %d and line %d", before, after));
+    const bool same = last.file && same_file(last.file, file);
+    const bool round = same && before < last.line && last.line < after;
+    const MissingWait missing = {before, after, round, one_warp};
+    const int idle = idle_barrier(file, missing, pointer_arguments(launch));
+    return (idle ? format("the barrier at line %d stands in the wrong place: it must come", idle)
+                 : format("a %s is missing", barrier)) +
+           (round ? format(" after line %d, before line %d comes round again", after, before)
+                  : format(" between line %d and line %d", before, after));
 }
 
 static bool is_atomic(const Stamp &stamp)
@@ -312,10 +305,7 @@ static bool one_is_atomic(const Stamp &first, const Stamp &second)
 /* Returns whether both accesses would be allowed within a block: they are atomic or volatile. */
 static bool allowed_within_block(const Stamp &first, const Stamp &second)
 {
-    const auto is_either = [](const Stamp &s) {
-        return s.kind() / 2 == volatile_read / 2 || is_atomic(s);
-    };
-    return is_either(first) && is_either(second);
+    return std::min(conflict_kind(first.kind()), conflict_kind(second.kind())) >= volatile_read;
 }
 
 /* `second_block` is null when it may be over. */
@@ -405,9 +395,9 @@ static unsigned long long turn_of(const LaunchState *launch, const Stamp &stamp)
 {
     const unsigned long long linear = stamp.block - launch->first_block;
     const Order::Kind order = launch->launch->order.kind;
-    return order == Order::random     ? 0
-           : order == Order::reversed ? launch->blocks - 1 - linear
-                                      : linear;
+    if (order == Order::reversed)
+        return launch->blocks - 1 - linear;
+    return order == Order::random ? 0 : linear;
 }
 
 static std::string race_text(const LaunchState *launch, const BlockState *block, const Race &race)
@@ -483,9 +473,11 @@ void report_race(LaunchState *launch, BlockState *block, const Race &race)
 void report_visit(BlockState *block, const BlockState *home, const Stamp &visit, const char *how)
 {
     const LaunchState *launch = block->launch;
-    fail(block, "shared memory of another block: " + block_name(launch, visit.block) + " " +
-                    deed(launch, visit) + " in " + block_name(launch, home->number) + ", " + how +
-                    format(" (kernel %s)", kernel_name(*launch->launch)));
+    fail(block,
+         "shared memory of another block: " + block_name(launch, visit.block) + " " +
+             deed(launch, visit) + " in " + block_name(launch, home->number) + ", " + how +
+             format(" (kernel %s)", kernel_name(*launch->launch)),
+         cudaErrorLaunchFailure);
 }
 
 void report_unfenced(const ThreadState *thread, uintptr_t address, const Stamp &write,
@@ -514,7 +506,7 @@ void report_uninitialised(const Uninitialised &found)
                bare(kernel_name(*launch->launch)).c_str());
     if (launch->passes_uninitialised)
         return let_pass(launch, text);
-    fail(found.thread->block, text);
+    fail(found.thread->block, text, cudaErrorLaunchFailure);
 }
 
 /* ---- out of bounds ---- */

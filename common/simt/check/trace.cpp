@@ -225,9 +225,8 @@ static void add(const BlockState *block, const WarpState *warp, uint64_t time,
 {
     BlockTrace *trace = block->trace;
     const TraceOptions &options = block->launch->trace->options;
-    const bool wanted =
-        !warp || options.warp == TraceOptions::all || options.warp == warp->warp->number;
-    if (trace->bytes > block->launch->trace->room || !wanted)
+    const bool all = !warp || options.warp == TraceOptions::all;
+    if (trace->bytes > block->launch->trace->room || !(all || options.warp == warp->warp->number))
         return;
     std::string text = format("{\"t\":%zu,\"block\":%llu", time, block->block->linear);
     if (warp)

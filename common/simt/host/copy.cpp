@@ -29,11 +29,10 @@ static cudaError_t check_side(const void *begin, size_t bytes, bool want_device,
                        size_t(p - allocation->begin), allocation->bytes, role);
     else if (device && !want_device && !allocation->for_host_too())
         wrong = format("%s %p is device memory, but the copy's kind says host", role, begin);
-    return wrong.empty() ? cudaSuccess
-                         : refuse(cudaErrorInvalidValue, "%s: %s", call, wrong.c_str());
+    return wrong.empty() ? cudaSuccess : refuse(cudaErrorInvalidValue, "%s: %s", call, &wrong[0]);
 }
 
-cudaError_t simt::copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+cudaError_t simt::copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                        const char *call)
 {
     if (cudaError_t error = standing_error())
@@ -94,23 +93,20 @@ cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t fro
     return error;
 }
 
-cudaError_t cudaMemset2DAsync(void *pointer, size_t pitch, int value, size_t width, size_t height,
+cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height,
                               cudaStream_t stream)
 {
     cudaError_t error = cudaSuccess;
     for (size_t y = 0; y < height && !error; y++)
-        error =
-            fill(static_cast<char *>(pointer) + y * pitch, value, width, "cudaMemset2D", stream);
+        error = fill(static_cast<char *>(to) + y * pitch, value, width, "cudaMemset2D", stream);
     return error;
 }
 
-cudaError_t cudaMemset3DAsync(cudaPitchedPtr pointer, int value, cudaExtent extent,
-                              cudaStream_t stream)
+cudaError_t cudaMemset3DAsync(cudaPitchedPtr to, int value, cudaExtent extent, cudaStream_t stream)
 {
     cudaError_t error = cudaSuccess;
-    for (size_t z = 0; z < extent.depth && !error; z++)
-        error =
-            cudaMemset2DAsync(static_cast<char *>(pointer.ptr) + z * pointer.ysize * pointer.pitch,
-                              pointer.pitch, value, extent.width, extent.height, stream);
+    char *slice = static_cast<char *>(to.ptr);
+    for (size_t z = 0; z < extent.depth && !error; z++, slice += to.ysize * to.pitch)
+        error = cudaMemset2DAsync(slice, to.pitch, value, extent.width, extent.height, stream);
     return error;
 }

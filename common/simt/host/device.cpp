@@ -15,8 +15,8 @@
 using namespace simt;
 
 static std::mutex mutex;
-static std::map<std::pair<int, const void *>, size_t>
-    raised_limits; /* device, kernel -> cudaFuncAttributeMaxDynamicSharedMemorySize */
+/* device, kernel -> cudaFuncAttributeMaxDynamicSharedMemorySize */
+static std::map<std::pair<int, const void *>, size_t> raised_limits;
 static thread_local int chosen_device;
 
 static int count_devices() { return int(read_architectures().size()); }
@@ -82,12 +82,10 @@ int simt::resident_blocks(const void *kernel, unsigned threads, size_t dynamic_s
 
 static cudaError_t bad_device(int device)
 {
-    const int count = count_devices();
-    if (count == 1)
-        return refuse(cudaErrorInvalidDevice, "device %d: there is one device, and its number is 0",
-                      device);
-    return refuse(cudaErrorInvalidDevice, "device %d: there are %d devices, from 0 on", device,
-                  count);
+    const int all = count_devices();
+    const std::string there =
+        all == 1 ? "is one device, and its number is 0" : format("are %d devices, from 0 on", all);
+    return refuse(cudaErrorInvalidDevice, "device %d: there %s", device, there.c_str());
 }
 
 static bool is_device(int device) { return device >= 0 && device < count_devices(); }

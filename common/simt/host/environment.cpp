@@ -41,8 +41,8 @@ static Number read_number(const char *name, Number least, Number most, Number ot
     Number value = otherwise;
     if (setting(name).empty() || parse(setting(name), least, most, &value))
         return value;
-    complain(complaint, name,
-             what.empty() ? format("a number from %llu to %llu", least, most) : what);
+    const std::string range = format("a number from %llu to %llu", least, most);
+    complain(complaint, name, what.empty() ? range : what);
     return otherwise;
 }
 

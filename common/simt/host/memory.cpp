@@ -55,18 +55,12 @@ static bool reserve_arena()
     return arena;
 }
 
-bool simt::in_device_arena(const void *address)
-{
-    const char *p = static_cast<const char *>(address);
-    return p >= arena && p < arena_end;
-}
+bool simt::in_device_arena(const void *address) { return address >= arena && address < arena_end; }
 
 static Allocation *find_locked(const void *address)
 {
-    const char *p = static_cast<const char *>(address);
-    auto after = std::upper_bound(
-        allocations.begin(), allocations.end(), p,
-        [](const char *value, const Allocation *each) { return value < each->begin; });
+    const auto before = [](const void *p, const Allocation *each) { return p < each->begin; };
+    auto after = std::upper_bound(allocations.begin(), allocations.end(), address, before);
     return after == allocations.begin() ? nullptr : *(after - 1);
 }
 
@@ -91,7 +85,7 @@ bool simt::is_device_range(const void *begin, size_t bytes)
 /* Returns the pages of an allocation: where they begin, and how many bytes they are. */
 static std::pair<char *, size_t> pages_of(const Allocation &allocation)
 {
-    const size_t before = reinterpret_cast<uintptr_t>(allocation.begin) % page_bytes();
+    const size_t before = uintptr_t(allocation.begin) % page_bytes();
     return {allocation.begin - before, rounded_up(before + allocation.bytes, page_bytes())};
 }
 

@@ -7,8 +7,7 @@
 /* <ptx.cuh> takes these three from here. */
 namespace ptx
 {
-void cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned source_bytes,
-              simt::Site site);
+void cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned given, simt::Site site);
 void cp_async_commit(void);
 void cp_async_wait(unsigned pending);
 } /* namespace ptx */

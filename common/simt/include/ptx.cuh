@@ -51,8 +51,7 @@ void red_add_4(float *global, float4 value, SIMT_CALL_SITE);
 
 /* ---- matrices in a warp's registers: matrix.cpp ---- */
 
-void move_matrices(uint32_t r[4], uint32_t row_address, bool to_memory, bool transposed,
-                   simt::Site site);
+void move_matrices(uint32_t r[4], uint32_t address, bool to_memory, bool transposed, simt::Site);
 uint32_t movmatrix_transposed(uint32_t r, SIMT_CALL_SITE);
 
 /* clang-format off */

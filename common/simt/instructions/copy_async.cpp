@@ -6,20 +6,19 @@
 
 using namespace simt;
 
-void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned source_bytes,
-                   Site site)
+void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned given, Site site)
 {
     const Call call("cp.async", site);
     Groups<CopyUnderWay> &copies = thread_work().copies;
     char *const to = shared_place(shared, bytes, bytes, call);
     CopyUnderWay copy = {{call, copies.closed}, to, {}, bytes, 0};
-    if (source_bytes > bytes)
-        fail_at(call, "reads %u bytes to write %u", source_bytes, bytes);
-    if (source_bytes > 0) {
+    if (given > bytes)
+        fail_at(call, "reads %u bytes to write %u", given, bytes);
+    if (given > 0) {
         if (reinterpret_cast<uintptr_t>(global) % bytes)
             fail_at(call, "the global address %p is not a multiple of %u", global, bytes);
-        checker->access(global, source_bytes, plain_read, call.where);
-        memcpy(copy.bytes, global, source_bytes);
+        checker->access(global, given, plain_read, call.where);
+        memcpy(copy.bytes, global, given);
     }
     checker->counted(to, bytes, true, call.where);
     checker->access(to, bytes, copy_pending, call.where);
@@ -31,9 +30,9 @@ void ptx::cp_async_commit(void)
 {
     Groups<CopyUnderWay> &copies = thread_work().copies;
     const unsigned long long loads = checker->shared_loads();
-    for (auto copy = copies.work.rbegin();
-         copy != copies.work.rend() && copy->group == copies.closed; ++copy)
-        copy->committed = loads;
+    for (CopyUnderWay &copy : copies.work)
+        if (copy.group == copies.closed)
+            copy.committed = loads;
     copies.commit("cp_async_commit");
 }
 

@@ -101,11 +101,10 @@ template <bool to_memory> static void move_fragments(void *const *slot, unsigned
     }
 }
 
-void ptx::move_matrices(uint32_t *r, uint32_t row_address, bool to_memory, bool transposed,
-                        Site site)
+void ptx::move_matrices(uint32_t *r, uint32_t address, bool to_memory, bool transposed, Site site)
 {
     const Call call(to_memory ? "stmatrix" : "ldmatrix", site);
-    MatrixMove move = {shared_place(row_address, 16, 16, call), reinterpret_cast<uint16_t *>(r)};
+    MatrixMove move = {shared_place(address, 16, 16, call), reinterpret_cast<uint16_t *>(r)};
     checker->access(move.row, 16, plain_access(to_memory), call.where);
     checker->access(r, 16, plain_access(!to_memory), call.where);
     simt_meet(whole_warp, &move,

@@ -72,10 +72,9 @@ static TensorMap map_of(const CUtensorMap *encoded, const Call &call)
     return map;
 }
 
-static Box box_of(const CUtensorMap *encoded, int x, int y, int z, uint32_t shared,
-                  const Call &call)
+static Box box_of(const CUtensorMap *map, int x, int y, int z, uint32_t shared, const Call &call)
 {
-    Box box = {map_of(encoded, call), {x, y, z}, nullptr};
+    Box box = {map_of(map, call), {x, y, z}, nullptr};
     if (box.map.rank != 3)
         fail_at(call, "the tensor map has rank %u, the copy 3 coordinates", box.map.rank);
     /* The copy engine moves whole 16-byte chunks; otherwise it is an illegal instruction. */

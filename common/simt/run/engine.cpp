@@ -22,8 +22,7 @@ __thread dim3 grid_shape __asm__("gridDim");
 bool is_builtin(const void *address)
 {
     const auto inside = [=](const auto &variable) {
-        return size_t(static_cast<const char *>(address) -
-                      reinterpret_cast<const char *>(&variable)) < sizeof(uint3);
+        return uintptr_t(address) - uintptr_t(&variable) < sizeof(uint3);
     };
     return inside(thread_index) || inside(block_index) || inside(block_shape) || inside(grid_shape);
 }

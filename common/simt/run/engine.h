@@ -256,8 +256,7 @@ inline bool is_stopped(const Block &block)
 }
 
 /* The report of the earliest turn counts. Without `turn` it is the running block's. */
-void report_in_turn(Launch &launch, unsigned long long turn, cudaError_t error,
-                    const std::string &text);
+void report_in_turn(Launch &, unsigned long long turn, cudaError_t error, const std::string &text);
 void report(Launch &launch, cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -289,10 +288,9 @@ std::string describe(const Thread &thread);
 /* Makes the calling OS thread a worker, able to run blocks on these stacks: called once. */
 void become_worker(char *stacks);
 
-/* The calling thread waits until holds() is true. Meanwhile other threads of its block run, and may
- * call holds(), which only looks. The report of a wait in vain says name(). */
-void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name,
-                Wait kind = Wait::condition);
+/* The calling thread waits until a function says true. Meanwhile other threads of its block run and
+ * may call it, so it only looks. The report of a wait in vain says name(). */
+void wait_until(Borrowed<bool>, Site, Borrowed<std::string> name, Wait kind = Wait::condition);
 
 /* Runs the block whose turn it is to its end, or until it is abandoned. */
 void run_block(Launch &launch, unsigned long long turn);
@@ -330,8 +328,7 @@ void put_in_order(unsigned char *numbers, unsigned count, const Order &order, ui
 /* Runs the blocks of the launch before launch.stop_at. Begins with `workers` OS threads (for a
  * cooperative launch, one for each block). When no block ends for a while, it adds more, up to
  * `resident`, because running blocks may be waiting for blocks that have not begun. */
-cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident,
-                           bool traced = false);
+cudaError_t run_on_workers(Launch &, unsigned workers, unsigned long long resident, bool traced);
 /* Does grid.sync() at `site`, once per block and barrier: its OS thread waits for the others'. */
 void wait_for_grid(Block &block, Site site);
 

@@ -120,7 +120,7 @@ struct alignas(64) ArgumentBytes {
 
 /* Streams have yet to do this. Each function does a part, and returns true at its last. */
 static std::map<cudaStream_t, std::deque<std::function<bool()>>> waiting;
-static uint64_t seed_of_waiting;
+static uint64_t seed;
 
 /* Runs one block, or one cluster, of a launch. */
 static bool run_a_little(Launch &launch)
@@ -130,7 +130,7 @@ static bool run_a_little(Launch &launch)
     if (launch.next_block == 0)
         begin(launch);
     launch.stop_at = launch.cooperative ? launch.blocks : launch.next_block + launch.cluster_blocks;
-    const bool refused = run_on_workers(launch, 1, resident_limit(launch)) != cudaSuccess;
+    const bool refused = run_on_workers(launch, 1, resident_limit(launch), false) != cudaSuccess;
     if (!refused && !launch.failed && launch.next_block < launch.blocks)
         return false;
     end(launch);
@@ -145,8 +145,7 @@ static void run_all_waiting()
         return;
     OpenDeviceMemory open;
     while (!waiting.empty()) {
-        auto chosen =
-            std::next(waiting.begin(), long(scramble(seed_of_waiting++) % waiting.size()));
+        auto chosen = std::next(waiting.begin(), long(scramble(seed++) % waiting.size()));
         if (!chosen->second.front()())
             continue;
         chosen->second.pop_front();
@@ -158,7 +157,7 @@ static void run_all_waiting()
 static void wait_on(cudaStream_t stream, uint64_t seed, std::function<bool()> go_on)
 {
     waiting[stream].push_back(std::move(go_on));
-    seed_of_waiting = seed;
+    ::seed = seed;
     run_waiting_launches = run_all_waiting;
 }
 

@@ -15,27 +15,24 @@ uint64_t simt::scramble(uint64_t x)
 }
 
 /* Returns the block, or cluster, that runs as number `turn` of `blocks`. */
-static unsigned long long in_turn(const Order &order, unsigned long long turn,
-                                  unsigned long long blocks)
+static uint64_t in_turn(const Order &order, uint64_t turn, uint64_t blocks)
 {
     if (order.kind == Order::in_order || order.kind == Order::overlap)
         return turn;
     if (order.kind == Order::reversed)
         return blocks - 1 - turn;
     /* A stride without a common factor visits every block once, and needs no table. */
-    unsigned long long stride = scramble(order.seed) % blocks;
+    uint64_t stride = scramble(order.seed) % blocks;
     while (std::gcd(stride, blocks) != 1)
         stride++;
-    unsigned long long offset = scramble(order.seed + 1) % blocks;
-    return static_cast<unsigned long long>(
-        (static_cast<unsigned __int128>(turn) * stride + offset) % blocks);
+    const uint64_t offset = scramble(order.seed + 1) % blocks;
+    return uint64_t((static_cast<unsigned __int128>(turn) * stride + offset) % blocks);
 }
 
 uint3 simt::launched_in_turn(const Launch &launch, unsigned long long turn)
 {
     const unsigned members = launch.cluster_blocks;
-    const unsigned long long cluster =
-        in_turn(launch.order, turn / members, launch.blocks / members);
+    const uint64_t cluster = in_turn(launch.order, turn / members, launch.blocks / members);
     const unsigned rank = unsigned(turn % members);
     const dim3 &size = launch.cluster, &grid = launch.grid;
     const unsigned across = grid.x / size.x, down = grid.y / size.y;

@@ -95,16 +95,14 @@ static void want(Pool &p, unsigned count)
     p.wake.notify_all();
 }
 
-cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident,
-                           bool traced)
+cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long most, bool traced)
 {
     [[maybe_unused]] static const int begun =
         (start_afresh(), pthread_atfork(nullptr, nullptr, start_afresh));
     Pool &p = *pool;
     std::unique_lock<std::mutex> lock(p.mutex);
     const unsigned long long affordable = affordable_blocks(launch.threads);
-    unsigned long long limit =
-        std::min({launch.blocks, affordable, std::max<unsigned long long>(resident, workers)});
+    most = std::min({launch.blocks, affordable, std::max<unsigned long long>(most, workers)});
     /* Of the blocks of a cluster one runs at a time, and each has an OS thread. */
     unsigned count =
         unsigned(launch.cooperative
@@ -133,9 +131,9 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
     };
     while (!p.idle.wait_for(lock, traced ? stall_of_a_trace : stall, over)) {
         if (finished == launch.finished_blocks && launch.next_block < launch.blocks &&
-            p.wanted < limit) {
+            p.wanted < most) {
             launch.stop_at = launch.blocks;
-            want(p, unsigned(std::min<unsigned long long>(2ull * p.wanted, limit)));
+            want(p, unsigned(std::min<unsigned long long>(2ull * p.wanted, most)));
         }
         finished = launch.finished_blocks;
     }

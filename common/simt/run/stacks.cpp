@@ -83,8 +83,7 @@ unsigned long long simt::affordable_blocks(unsigned threads)
     static const unsigned long long memory = std::min(
         static_cast<unsigned long long>(sysconf(_SC_PHYS_PAGES)) * page_bytes(), group_memory());
     /* A process's limits (ulimit -d, -v) count whole stacks, used or not; half is for others. */
-    static const unsigned long long countable =
-        std::min(limit_of(RLIMIT_DATA), limit_of(RLIMIT_AS));
+    static const auto countable = std::min(limit_of(RLIMIT_DATA), limit_of(RLIMIT_AS));
     /* Few kernels use more than a page of stack, and its top may lie in the page before. */
     return std::max(1ull, std::min(memory / 2 / (2 * page_bytes() * threads),
                                    countable / 2 / (stack_stride() * threads)));

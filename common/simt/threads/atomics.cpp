@@ -15,8 +15,7 @@ static AccessKind kind_of(int operation)
 
 /* A thread that keeps to one address may be waiting for another thread to change it. Now and then
  * it lets the others run, which otherwise never would. */
-static void notice(const void *address, size_t bytes, AccessKind kind, const void *where,
-                   int scope = simt_device)
+static void notice(const void *address, size_t bytes, AccessKind kind, const void *where, int scope)
 {
     constexpr unsigned repeats_before_yield = 64;
     if (!current_thread)
@@ -79,7 +78,7 @@ uint64_t simt_atomic(void *address, size_t bytes, int which, uint64_t value, uin
 void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *update,
                         const void *operand, void *before)
 {
-    notice(address, bytes, atomic_update, __builtin_return_address(0));
+    notice(address, bytes, atomic_update, __builtin_return_address(0), simt_device);
     const auto updated = [=](auto value) {
         update(&value, operand);
         return value;
@@ -93,7 +92,7 @@ void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *updat
 
 void simt_atomic_add_floats(float *address, const float *addends, size_t count, const void *where)
 {
-    notice(address, count * sizeof *address, atomic_update, where);
+    notice(address, count * sizeof *address, atomic_update, where, simt_device);
     for (size_t i = 0; i < count; i++)
         replace(reinterpret_cast<uint32_t *>(&address[i]), [=](uint32_t old) {
             return combined(old, simt_add_float, uint32_t(to_word(addends[i])));

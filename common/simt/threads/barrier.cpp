@@ -141,22 +141,21 @@ static void wait(const simt_barrier &barrier, unsigned phase, Site site, const c
 
 /* ---- Named barriers: the count is what the first to arrive in a phase says ---- */
 
-static unsigned arrive(unsigned id, unsigned threads, Site site, const char *event,
-                       const void *where)
+static unsigned arrive(unsigned id, unsigned threads, const Call &call)
 {
     Block &block = *worker->block;
     if (id >= named_barriers || threads == 0 || threads % warp_size || threads > max_block_threads)
         simt_fail("named barrier %u with %u threads at %s:%d: the barrier must be 0 to 15 and the "
                   "count a multiple of 32",
-                  id, threads, site.file, site.line);
+                  id, threads, call.site.file, call.site.line);
     simt_barrier &barrier = block.named_barrier[id];
     if (barrier.missing == barrier.expected)
         barrier.missing = barrier.expected = threads;
     if (barrier.expected != threads)
         simt_fail("named barrier %u at %s:%d expects %u threads, but others came to it with a "
                   "count of %u",
-                  id, site.file, site.line, threads, barrier.expected);
-    checker->noted(event, nullptr, id, threads, where);
+                  id, call.site.file, call.site.line, threads, barrier.expected);
+    checker->noted(call.what, nullptr, id, threads, call.where);
     const unsigned phase = arrive(barrier, 1);
     if (barrier.phase != phase)
         checker->named_barrier_completed(block, id);
@@ -165,14 +164,13 @@ static unsigned arrive(unsigned id, unsigned threads, Site site, const char *eve
 
 void ptx::named_barrier_sync(int id, int threads, Site site)
 {
-    const unsigned phase =
-        arrive(id, threads, site, "named_barrier_sync", __builtin_return_address(0));
+    const unsigned phase = arrive(id, threads, {"named_barrier_sync", site});
     wait(worker->block->named_barrier[id], phase, site, "a named barrier", Wait::named_barrier);
 }
 
 void ptx::named_barrier_arrive(int id, int threads, Site site)
 {
-    arrive(id, threads, site, "named_barrier_arrive", __builtin_return_address(0));
+    arrive(id, threads, {"named_barrier_arrive", site});
 }
 
 /* ---- cuda::barrier: the memory is the program's, its contents only ours ---- */

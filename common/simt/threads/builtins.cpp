@@ -56,8 +56,7 @@ unsigned simt_is_local(const void *pointer) { return on_thread_stack(pointer); }
 /* Keeps the alignment of shared_begin, which matrix loads and bulk copies check. */
 static char *window_begin()
 {
-    return reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(worker->shared_begin) &
-                                    ~uintptr_t(1023));
+    return worker->shared_begin - uintptr_t(worker->shared_begin) % 1024;
 }
 
 unsigned simt_shared_address(const void *pointer)

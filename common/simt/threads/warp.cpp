@@ -28,9 +28,8 @@ static inline unsigned source_lane(unsigned lane, unsigned how, unsigned operand
 static void exchange(const Warp &warp, uint32_t lanes)
 {
     for (unsigned lane : bits(lanes)) {
-        const Shuffled &brought = warp.shuffled[lane];
-        const unsigned from =
-            source_lane(lane, brought.form & 3, brought.operand, brought.form >> 2);
+        const Shuffled &own = warp.shuffled[lane];
+        const unsigned from = source_lane(lane, own.form & 3, own.operand, own.form >> 2);
         warp.thread[lane].context.value = lanes >> from & 1 ? warp.shuffled[from].value : no_lane;
     }
 }
