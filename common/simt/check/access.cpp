@@ -124,8 +124,6 @@ static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
            });
 }
 
-/* ---- accesses ---- */
-
 /* A thread that reads one address again and again waits for another thread to change it. How often
  * it reads depends on luck, so the wait counts as one read. The other thread must also get a chance
  * to run: for atomic reads the runtime gives it one, but volatile reads are seen only here. */

@@ -549,8 +549,6 @@ struct Segment {
 const std::vector<Segment> &segments();
 bool in_read_only_data(uintptr_t address);
 
-/* ---- names of arrays ---- */
-
 /* An argument is a device pointer that the kernel was given. */
 struct Argument {
     uintptr_t pointer;

@@ -251,8 +251,6 @@ static void count_ahead(WarpState *warp)
                 warp->loads_ahead[lane] += instruction.executions(lane);
 }
 
-/* ---- rounds ---- */
-
 void close_round(WarpState *warp)
 {
     count_ahead(warp);
@@ -332,8 +330,6 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address, co
     warp->recent.at(place.where) = &instruction;
 }
 
-/* ---- places in the code ---- */
-
 const Place &find_place(BlockState *block, const void *where, Space space, bool write,
                         unsigned bytes)
 {
@@ -345,8 +341,6 @@ const Place &find_place(BlockState *block, const void *where, Space space, bool 
         found->second = {where, place_number(where), local, bytes, space, write};
     return found->second;
 }
-
-/* ---- sums ---- */
 
 void add_counters(struct counters *sum, const struct counters &part)
 {

@@ -11,8 +11,6 @@ using namespace simt::check;
 
 #define WHERE __builtin_return_address(0)
 
-/* ---- plain accesses ---- */
-
 /* Most accesses are plain reads, by an instruction that was in the same memory before, of words
  * that others have read in the same way since they were last written: they are only counted. For
  * other plain accesses of such an instruction the shadow is checked. All others go to on_access. */
@@ -110,8 +108,6 @@ extern "C" void *simt_memset(void *to, int value, size_t bytes)
     on_block_of_memory(to, bytes, plain_write, WHERE);
     return memset(to, value, bytes);
 }
-
-/* ---- atomic built-ins ---- */
 
 /* These serve __atomic_... and std::atomic. CUDA's own are calls into the runtime. */
 class AtomicBuiltIn

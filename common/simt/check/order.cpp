@@ -157,8 +157,6 @@ static void learnt(WarpState *warp)
         warp->quiet[1] = ++block->moments;
 }
 
-/* ---- small pieces ---- */
-
 /* Takes the later of each. */
 static void join(Times &into, const Times &from)
 {
@@ -229,8 +227,6 @@ static Times near_known(const ThreadState *thread)
 
 /* Begins a moment: what the thread does now is not covered by what it published before. */
 static void step(ThreadState *thread) { thread->time = ++thread->block->now; }
-
-/* ---- barriers ---- */
 
 void order_barrier(BlockState *block)
 {
@@ -461,8 +457,6 @@ void order_acquire(ThreadState *thread, const void *object)
     learnt(thread->warp);
     block->partial = true;
 }
-
-/* ---- the barrier of a cluster ---- */
 
 void arrive_at_cluster(ThreadState *thread, bool relaxed)
 {

@@ -11,8 +11,6 @@
 namespace simt::check
 {
 
-/* ---- places in the code ---- */
-
 /* They number the places that stamps name, for all workers. Each asks once for a place. */
 static std::mutex places_lock;
 static std::unordered_map<const void *, uint32_t> numbers;
@@ -32,8 +30,6 @@ const void *place_address(uint32_t number)
     std::lock_guard<std::mutex> hold(places_lock);
     return addresses[number];
 }
-
-/* ---- what is loaded ---- */
 
 const std::vector<Segment> &segments()
 {
@@ -59,8 +55,6 @@ bool in_read_only_data(uintptr_t address)
         return !segment.writable && segment.begin <= address && address < segment.end;
     });
 }
-
-/* ---- addr2line ---- */
 
 /* Returns "/dir/file.cu:12 (discriminator 3)" without what the reader does not need. */
 static std::string shortened(std::string line)

@@ -49,8 +49,6 @@ struct LaunchTrace {
     std::string reports = {};
 };
 
-/* ---- JSON ---- */
-
 static std::string quoted(const std::string &text)
 {
     std::string result = "\"";

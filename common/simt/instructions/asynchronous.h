@@ -59,16 +59,12 @@ template <class Work> struct Groups {
     void forget(size_t count) { work.erase(work.begin(), work.begin() + ptrdiff_t(count)); }
 };
 
-/* ---- cp.async ---- */
-
 struct CopyUnderWay : InGroup {
     char *to;
     unsigned char bytes[16];
     unsigned size;
     unsigned long long committed; /* how often the thread had loaded from shared memory by then */
 };
-
-/* ---- mbarrier ---- */
 
 struct Mbarrier {
     const Block *home;
@@ -86,8 +82,6 @@ struct Mbarrier {
      * knows of arrivals in it, not of one that comes later, though it may have come by then. */
     char order[2] = {};
 };
-
-/* ---- TMA ---- */
 
 /* A box is a part of an array in global memory, and its place in shared memory. */
 struct Box {
@@ -113,8 +107,6 @@ struct TensorStore : InGroup, Box {
     float *sums; /* what the floats are added to; null for a box */
 };
 
-/* ---- wgmma ---- */
-
 /* All threads of the warpgroup ask for the same. A is in registers, or behind its descriptor. */
 struct ProductShape {
     unsigned n;
@@ -135,8 +127,6 @@ struct SharedProduct {
     ProductShape shape;
     unsigned threads;
 };
-
-/* ---- all of a thread's, and of a block's ---- */
 
 struct ThreadWork {
     Groups<CopyUnderWay> copies;

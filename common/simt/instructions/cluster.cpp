@@ -73,8 +73,6 @@ void ptx::cluster_wait(Site site)
     checker->cluster_waited();
 }
 
-/* ---- addresses in other blocks ---- */
-
 /* cluster_address() puts the rank, from 1, above the 28 bits of a shared-window address. */
 constexpr unsigned rank_shift = 28;
 

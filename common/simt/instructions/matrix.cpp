@@ -9,8 +9,6 @@ using namespace simt;
 
 static AccessKind plain_access(bool writes) { return writes ? plain_write : plain_read; }
 
-/* ---- ldmatrix and stmatrix ---- */
-
 struct MatrixMove {
     char *row;   /* lane 8 * j + i has row i of matrix j */
     uint16_t *r; /* two elements of each of four matrices */
@@ -71,8 +69,6 @@ template <unsigned cols> static void run_product(void *const *slot, unsigned lan
             static_cast<const Multiplication *>(slot[lane])->d[i] = D[sum.row][sum.col];
         }
 }
-
-/* ---- wmma's fragments on their way from or to memory ---- */
 
 struct FragmentMove {
     char *fragment, *matrix;

@@ -48,8 +48,6 @@ void simt::count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long byt
     }
 }
 
-/* ---- waiting ---- */
-
 /* Says what the barrier lacks, arrivals or bytes, or has too many of. */
 static std::string describe(const Mbarrier &barrier)
 {

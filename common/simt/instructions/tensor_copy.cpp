@@ -9,8 +9,6 @@ using namespace simt;
 
 constexpr size_t bank_row = 128, sector = 32, chunk = 16;
 
-/* ---- boxes ---- */
-
 /* This is the part of one row of a box that lies inside the array. */
 struct BoxRow {
     size_t offset; /* in the box, in bytes and without swizzle */
@@ -61,8 +59,6 @@ static std::vector<char> read_box(const Box &box)
     return bytes;
 }
 
-/* ---- checks, when a copy starts ---- */
-
 static TensorMap map_of(const CUtensorMap *encoded, const Call &call)
 {
     TensorMap map;
@@ -109,8 +105,6 @@ static void touch_global(const Box &box, bool writes, unsigned ranks, const Call
     copy.wavefronts = (box_bytes(box.map) + bank_row - 1) / bank_row;
     checker->copied(copy, call.where);
 }
-
-/* ---- loads ---- */
 
 bool simt::complete_tensor_load(BlockWork &work)
 {

@@ -19,8 +19,6 @@ static const uint32_t under_way = 0x7fa5a5a5;
 /* This many bytes are eight halves, the unit in which operands lie in shared memory. */
 constexpr size_t core_row = 16;
 
-/* ---- descriptors ---- */
-
 /* Of a descriptor: see common/device/gpu/ptx.cuh, and the PTX ISA, "Matrix Descriptor Format". */
 struct Descriptor {
     uint32_t address, leading, stride;
@@ -90,8 +88,6 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
         }
 }
 
-/* ---- operands ---- */
-
 /* Touches the lane's share of the operands: together the warpgroup touches each row once. */
 template <class Touch> static void for_own_core_rows(const Product &product, Touch touch)
 {
@@ -146,8 +142,6 @@ static void read_a(Product *const *lanes, unsigned warp, uint16_t *A)
             memcpy(&A[e.row * product_depth + e.col], &lanes[lane]->a[i], sizeof lanes[lane]->a[i]);
         }
 }
-
-/* ---- one warp's products ---- */
 
 /* Computes the number-th of the products that each lane has in flight. */
 static void compute(ThreadWork *thread, size_t number, unsigned warp)
@@ -218,8 +212,6 @@ static void complete(void *const *slot, unsigned lanes)
         thread[lane].products.forget(count);
     }
 }
-
-/* ---- the warpgroup ---- */
 
 /* All threads of a warpgroup must ask for the same products in the same order. */
 static void join_warpgroup(std::vector<SharedProduct> &products, const Product &product)

@@ -5,8 +5,6 @@
 
 using namespace simt;
 
-/* ---- who is there ---- */
-
 static std::mutex mutex;                               /* of the table */
 static std::map<unsigned long long, Cluster> clusters; /* of the launch that runs */
 
@@ -31,8 +29,6 @@ void simt::forget_clusters()
         checker->cluster_end(entry.second);
     clusters.clear();
 }
-
-/* ---- whose turn it is ---- */
 
 static bool has_turn(const Block &block)
 {

@@ -43,8 +43,6 @@ struct Engine : Worker {
 
 static Engine &engine() { return *static_cast<Engine *>(worker); }
 
-/* ---- Stacks ---- */
-
 bool on_thread_stack(const void *address)
 {
     return worker && size_t(static_cast<const char *>(address) - worker->stacks) <
@@ -65,8 +63,6 @@ static void *top_of(const Engine &e, unsigned short stack)
 {
     return e.stacks + stack * e.stack_stride - stack % 64 * 64;
 }
-
-/* ---- Scheduling ---- */
 
 void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name, Wait kind)
 {
@@ -117,8 +113,6 @@ uint64_t leave_idle_block(Block &block, Thread &self)
     const unsigned lane = wait_for_ready(block);
     return switch_to(*block.running, lane, self);
 }
-
-/* ---- Running ---- */
 
 /* A fiber calls this next. */
 struct Step {
@@ -213,8 +207,6 @@ void abandon_block()
     simt_resume(&engine().main);
     __builtin_unreachable();
 }
-
-/* ---- Blocks ---- */
 
 /* This depends only on the block's shape: a worker does it once for many blocks. */
 static void lay_out(Engine &e, const Launch &launch)

@@ -163,8 +163,6 @@ void simt_fail(const char *pattern, ...)
     abandon_block();
 }
 
-/* ---- Faults ---- */
-
 /* A worker leaves the handler by a switch to its own stack, as abandon_block always does. */
 void simt::fail_kernel(int signal, const siginfo_t *info)
 {

@@ -17,8 +17,6 @@ void simt_threadfence(int scope)
     checker->thread_fence(scope);
 }
 
-/* ---- Memory that device code asks for ---- */
-
 void *simt_device_malloc(size_t bytes) { return allocate_in_kernel(bytes); }
 
 void simt_device_free(void *pointer)
@@ -39,8 +37,6 @@ void simt_launch_bounds(unsigned threads, unsigned, unsigned)
     block.launch->failed = true;
     abandon_block();
 }
-
-/* ---- Where an address lies ---- */
 
 /* Address 0 of the shared window would look null, so it begins a little further on. */
 static const unsigned window_offset = 1024;

@@ -212,8 +212,6 @@ unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, Site site)
     return *all_agree ? match.same : 0;
 }
 
-/* ---- Reductions, and votes ---- */
-
 struct Reduction {
     unsigned value;
     int how;
