@@ -51,13 +51,11 @@ __attribute__((always_inline)) inline void on_plain(const void *pointer, const v
     ACCESS(__tsan_volatile_read##bytes, bytes, volatile_read)                                      \
     ACCESS(__tsan_volatile_write##bytes, bytes, volatile_write)
 
-/* clang-format off */
 ACCESSES(1)
 ACCESSES(2)
 ACCESSES(4)
 ACCESSES(8)
 ACCESSES(16)
-/* clang-format on */
 
 ACCESS(__tsan_vptr_read, sizeof(void *), plain_read)
 extern "C" void __tsan_vptr_update(void **address, void *)
@@ -166,12 +164,10 @@ class AtomicBuiltIn
     ATOMIC_COMPARE(T, bits, compare_exchange_strong, false)                                        \
     ATOMIC_COMPARE(T, bits, compare_exchange_weak, true)
 
-/* clang-format off */
 ATOMICS(uint8_t, 8)
 ATOMICS(uint16_t, 16)
 ATOMICS(uint32_t, 32)
 ATOMICS(uint64_t, 64)
-/* clang-format on */
 
 extern "C" void __tsan_atomic_thread_fence(int) { checker->thread_fence(simt_system); }
 
