@@ -4,8 +4,7 @@
 #include <csignal>
 #include <unistd.h>
 
-namespace simt
-{
+using namespace simt;
 
 /* A program that abort() or a fault ends is told, too. What follows the handler ends it. */
 static void tell_and_end(int number)
@@ -27,7 +26,5 @@ __attribute__((constructor(102))) static void begin()
     if (const int status = read_exit_status(failure_status))
         _exit(status);
 }
-
-} /* namespace simt */
 
 extern "C" void simt_program(void) {}

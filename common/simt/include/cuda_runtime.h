@@ -36,6 +36,5 @@ void *memset(void *to, int value, size_t bytes) noexcept __asm__("simt_memset");
 #include <simt/collectives.h>
 #include <simt/atomics.h>
 #include <simt/math.h>
-#include <simt/unsupported.h>
 
 #endif

@@ -2,8 +2,7 @@
 #include "instructions/asynchronous.h"
 #include "host/errors.h"
 
-namespace simt
-{
+using namespace simt;
 
 static void report_unfinished(const Call &call, const char *missing)
 {
@@ -32,7 +31,7 @@ static void finish(Block &block)
 }
 
 /* Each OS thread has one, and uses it again for its next block. */
-BlockWork &begin_block_work()
+BlockWork &simt::begin_block_work()
 {
     static thread_local BlockWork work;
     Block &block = *worker->block;
@@ -47,20 +46,20 @@ BlockWork &begin_block_work()
     return work;
 }
 
-void require_whole_warp(unsigned lanes)
+void simt::require_whole_warp(unsigned lanes)
 {
     if (lanes != whole_warp)
         simt_fail("%s is for whole warps; only lanes 0x%08x are there",
                   current_thread->warp->thread[__builtin_ctz(lanes)].what, lanes);
 }
 
-void come_together(unsigned mask, const Call &call)
+void simt::come_together(unsigned mask, const Call &call)
 {
     simt_meet(
         mask, nullptr, [](void *const *, unsigned) {}, call.what, 0, call.site);
 }
 
-char *shared_place(uint32_t address, size_t bytes, size_t alignment, const Call &call)
+char *simt::shared_place(uint32_t address, size_t bytes, size_t alignment, const Call &call)
 {
     const Worker &w = *worker;
     char *place = static_cast<char *>(simt_shared_pointer(address)), *end = place + bytes;
@@ -76,5 +75,3 @@ char *shared_place(uint32_t address, size_t bytes, size_t alignment, const Call 
             place - w.dynamic_begin, end - 1 - w.dynamic_begin, w.dynamic_end - w.dynamic_begin);
     return place;
 }
-
-} /* namespace simt */

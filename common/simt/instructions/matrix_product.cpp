@@ -1,8 +1,7 @@
 /* Computes D += A * B in the order that matrix_product.h promises. */
 #include "instructions/matrix_product.h"
 
-namespace simt
-{
+using namespace simt;
 
 /* This is compiled for AVX2 as well. Results have the same bits: no multiply-add is fused. */
 #if defined(__x86_64__) && !defined(__clang__)
@@ -42,7 +41,7 @@ multiply_add_part(float *D, const float *A, const float *B, unsigned cols)
         eight(D + i / wide * cols + i % wide * 8) = sum[i];
 }
 
-FOR_EACH_MACHINE void multiply_add(float *D, const float *A, const float *B, unsigned cols)
+FOR_EACH_MACHINE void simt::multiply_add(float *D, const float *A, const float *B, unsigned cols)
 {
     for (unsigned row = 0; row < 16; row += 4) {
         float *of_D = D + row * cols;
@@ -55,8 +54,8 @@ FOR_EACH_MACHINE void multiply_add(float *D, const float *A, const float *B, uns
     }
 }
 
-FOR_EACH_MACHINE void element_values(float *value, const uint16_t *bits, unsigned count,
-                                     bool bfloat16)
+FOR_EACH_MACHINE void simt::element_values(float *value, const uint16_t *bits, unsigned count,
+                                           bool bfloat16)
 {
     for (unsigned i = 0; i < count; i += 8) {
         EightElements narrow;
@@ -73,5 +72,3 @@ FOR_EACH_MACHINE void element_values(float *value, const uint16_t *bits, unsigne
         eight(value + i) = (Eight)float_bits;
     }
 }
-
-} /* namespace simt */

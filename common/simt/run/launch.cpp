@@ -113,11 +113,6 @@ static cudaError_t end(Launch &launch)
 
 /* ---- Streams that overlap (SIMT_ORDER=overlap) ---- */
 
-/* This is as aligned as any kernel's arguments: a CUtensorMap lies at a multiple of 64. */
-struct alignas(64) ArgumentBytes {
-    char bytes[64];
-};
-
 /* Streams have yet to do this. Each function does a part, and returns true at its last. */
 static std::map<cudaStream_t, std::deque<std::function<bool()>>> waiting;
 static uint64_t seed;
@@ -184,6 +179,10 @@ static bool put_off(const std::shared_ptr<Launch> &launch)
 {
     if (launch->order.kind != Order::overlap || on_the_default_stream(*launch))
         return false;
+    /* This is as aligned as any kernel's arguments: a CUtensorMap lies at a multiple of 64. */
+    struct alignas(64) ArgumentBytes {
+        char bytes[64];
+    };
     const auto copied = std::make_shared<std::vector<ArgumentBytes>>(
         launch->argument_bytes / sizeof(ArgumentBytes) + 1);
     memcpy(copied->data(), launch->arguments, launch->argument_bytes);

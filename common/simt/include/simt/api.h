@@ -1,4 +1,5 @@
-/* nvcc offers these typed C++ forms of the runtime's functions beside the C ones. */
+/* nvcc offers these typed C++ forms of the runtime's functions beside the C ones. At the end are
+ * those that the CPU backend lacks. */
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -80,3 +81,34 @@ template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncSetSharedMemConf
 template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncSetAttribute, (void (*kernel)(Parameters...), cudaFuncAttribute attribute, int value), cudaFuncSetAttribute(simt::untyped(kernel), attribute, value))
 template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncGetAttributes, (cudaFuncAttributes *attributes, void (*kernel)(Parameters...)), cudaFuncGetAttributes(attributes, simt::untyped(kernel)))
 template <class... Parameters> SIMT_INLINE(cudaError_t, cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, void (*kernel)(Parameters...), int block_size, size_t dynamic_shared), cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, simt::untyped(kernel), block_size, dynamic_shared))
+
+/* The CPU backend does not have this part of CUDA: each name says so when it is used. "..." makes a
+ * program's own overload a better match. */
+SIMT_UNSUPPORTED("CUDA graphs")
+cudaError_t cudaGraphCreate(...), cudaGraphInstantiate(...), cudaGraphLaunch(...),
+    cudaStreamBeginCapture(...), cudaStreamEndCapture(...);
+SIMT_UNSUPPORTED("textures") cudaError_t cudaCreateTextureObject(...);
+SIMT_UNSUPPORTED("surfaces") cudaError_t cudaCreateSurfaceObject(...);
+SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)")
+cudaError_t cudaMallocArray(...), cudaMalloc3DArray(...);
+SIMT_UNSUPPORTED("3D copies") cudaError_t cudaMemcpy3D(...);
+SIMT_UNSUPPORTED("handles shared between processes") cudaError_t cudaIpcGetMemHandle(...);
+
+/* These are missing as in CUDA from compute capability 7.0 on. */
+#define SIMT_WITHOUT_MASK(name)                                                                    \
+    SIMT_UNSUPPORTED("shuffles and votes without a mask (" #name "_sync has one)") int name(...);
+SIMT_WITHOUT_MASK(__shfl)
+SIMT_WITHOUT_MASK(__shfl_up)
+SIMT_WITHOUT_MASK(__shfl_down)
+SIMT_WITHOUT_MASK(__shfl_xor)
+SIMT_WITHOUT_MASK(__ballot)
+SIMT_WITHOUT_MASK(__any)
+SIMT_WITHOUT_MASK(__all)
+#undef SIMT_WITHOUT_MASK
+
+template <class T, int dimensions = 1, int mode = 0> class SIMT_UNSUPPORTED("textures") texture;
+template <class T, int dimensions = 1> class SIMT_UNSUPPORTED("surfaces") surface;
+
+/* Many programs include <cuda_fp8.h> and use none of it. */
+typedef SIMT_UNSUPPORTED("8-bit floating-point numbers") unsigned char __nv_fp8_storage_t,
+    __nv_fp8_e4m3, __nv_fp8_e5m2;
