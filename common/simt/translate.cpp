@@ -1,5 +1,4 @@
-/*
- * simt-translate rewrites what g++ cannot parse in CUDA source, token by token and line by line. It
+/* simt-translate rewrites what g++ cannot parse in CUDA source, token by token and line by line. It
  * reads preprocessed text (g++ -E), in which headers and macros are as plain as the source itself
  * and every line says where it comes from. So messages and debuggers name the author's lines.
  *
@@ -12,16 +11,13 @@
  *     cudaMemcpy(...);             simt::not_looked_at("cudaMemcpy", cudaMemcpy(...));
  *
  * and, in device code only,
- *
  *     clock(), malloc(n), free(p), new T    simt_device_clock(), ..., new (simt::device_heap) T
  *
  *     simt-translate STORAGE [--flat] [--relocatable] [TOKENS] < PREPROCESSED > REWRITTEN
  *
- * --flat asks the compiler to put the functions that a kernel calls in their callers' place.
- *
- * The file TOKENS gets what was read outside the system's headers: a line for each token, each
- * directive and each line marker. Literals are only "" or 0 there.
- */
+ * --flat asks the compiler to put the functions that a kernel calls in their callers' place. The
+ * file TOKENS gets what was read outside the system's headers: a line for each token, directive and
+ * line marker. Literals are only "" or 0 there. */
 #include <cstdint>
 #include <algorithm>
 #include <cctype>

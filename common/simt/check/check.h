@@ -72,17 +72,15 @@ struct Shadow {
     uintptr_t base = 0; /* multiple of 4 */
     size_t bytes = 0;
     Cell *plane[3] = {nullptr, nullptr, nullptr};
-    /* This says for each word of 4 bytes when another plain read has nothing to add to its cell: in
-     * the launch with this number (LaunchState::quiet), or in shared memory at this moment of the
-     * block or of the warp (WarpState::quiet). Most reads look no further. Numbers go from 1 to
-     * last_quiet and begin again, with all words forgotten. */
+    /* For each word, when another plain read has nothing to add to its cell: in the launch with
+     * this number (LaunchState::quiet), or in shared memory at this moment of the block or warp
+     * (WarpState::quiet). From 1 to last_quiet; then it begins again, with all forgotten. */
     uint8_t *quiet = nullptr;
 };
 
 constexpr uint8_t last_quiet = 254, never_quiet = 255;
 
-/* Compares a word's number, which other workers may be changing, with the two numbers that are
- * quiet now. These are references, because they are needed last. */
+/* Compares a word's number, which others may be changing, with the two that are quiet now. */
 inline bool is_quiet(const uint8_t &word, const uint8_t *const &now)
 {
     const uint8_t when = __atomic_load_n(&word, __ATOMIC_RELAXED);

@@ -159,8 +159,7 @@ static std::string argument_name(const LaunchState *launch, const Allocation &al
     return "";
 }
 
-/* Returns what the kernel's source calls an array in the allocation, at an address or next to it;
- * otherwise what the program calls it; "" when it has no name. */
+/* Returns what the kernel's source calls an array at or next to an address, or else the program. */
 static std::string array_name(const LaunchState *launch, const Allocation &in, uintptr_t address)
 {
     const std::string argument = argument_name(launch, in);
@@ -266,9 +265,8 @@ static bool same_file(const std::string &one, const std::string &other)
     return one.substr(one.rfind('/') + 1) == other.substr(other.rfind('/') + 1);
 }
 
-/* Says between which lines, "folder/file.cu:12", a barrier is missing, or which barrier should
- * stand there. Both accesses came after the barrier `last`. If that stands between the two lines,
- * the earlier line came second, in the next round of a loop. */
+/* Says between which lines, "folder/file.cu:12", a barrier is missing, or which should stand there.
+ * If the last one stands between them, the earlier line came second, in a loop's next round. */
 static std::string missing_barrier(const LaunchState *launch, bool one_warp,
                                    const std::string &first, const std::string &second, Site last)
 {

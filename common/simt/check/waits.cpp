@@ -1,8 +1,5 @@
-/*
- * Says of a race whether the source has the wait that would order it, but in the wrong place. It
- * reads the source as text, and claims nothing that the text leaves open: a wait is in the wrong
- * place only where it is of no use, because another wait is next to it or nothing comes after it.
- */
+/* Does a race's source have the wait that would order it, but in the wrong place? This reads it as
+ * text: a wait is wrong only where it is of no use, next to another or with nothing after it. */
 #include "check/check.h"
 #include "host/errors.h"
 

@@ -1,14 +1,11 @@
-/*
- * The runtime tells the checker this. The rooms above the host's call these functions, whether or
+/* The runtime tells the checker this. The rooms above the host's call these functions, whether or
  * not anybody listens: by default they do nothing. Kernels that were compiled to be watched
  * (check/flags) bring the checker of check/ into the program, which puts itself here before main().
  *
  * Who adds to the runtime follows these rules, because the checker watches kernels:
- * - memory that a kernel touches must be its arguments, its stack, shared, device or constant
- *   memory, or read-only data;
+ * - memory that a kernel touches is arguments, stack, shared, device, constant or read-only memory;
  * - make atomic operations through atomic_access() here, out of the compiler's sight, not with
- *   __atomic built-ins; an atomic with release or acq_rel order is a thread_fence() and then the
- *   atomic.
+ *   __atomic built-ins; one with release or acq_rel order is a thread_fence() and then the atomic.
  */
 #pragma once
 
@@ -104,9 +101,8 @@ struct Checker {
     virtual void cluster_store(Block &, const void *, size_t, const void * /* where */) {}
     virtual void cluster_end(Cluster &) {}
 
-    /* Announces the running thread's next atomic operation. No other on the same address comes
-     * between this call and the next. `where` is an address in the kernel's code. Nothing is kept
-     * of host code's operations (cuda::atomic, std::atomic) and fences. */
+    /* Announces the running thread's next atomic operation; no other on this address comes between.
+     * Nothing is kept of host code's operations (cuda::atomic, std::atomic) and fences. */
     virtual void atomic_access(const void *, size_t, AccessKind, const void * /* where */, int /* scope: see simt_scope */) {}
     /* A compare-and-swap would have noticed if a plain read of the same place had seen an old value. */
     virtual void atomic_done(const void * /* compared: or null */ = nullptr, size_t = 0) {}

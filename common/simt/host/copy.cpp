@@ -1,5 +1,4 @@
-/* cudaMemcpy, cudaMemset and their relatives are all done when they return, except a
- * cudaMemsetAsync on a stream that waits (SIMT_ORDER=overlap). */
+/* cudaMemcpy, cudaMemset and so on are done when they return, or on a stream that waits. */
 #include "host/environment.h"
 #include "host/errors.h"
 #include "host/memory.h"

@@ -49,9 +49,8 @@ void kernel_failed(cudaError_t error, const std::string &report);
 /* Returns whether a kernel has failed, shown or not: nothing follows it on the device. */
 bool a_kernel_failed();
 
-/* Returns what backend_report() returns. Of several reports it keeps the first. A failed kernel's
- * report stays until cudaDeviceReset. A refused call's stays until a launch that follows after it
- * has been read, or after cudaGetLastError has taken its error. */
+/* Returns what backend_report() returns, the first of several. A failed kernel's stays until
+ * cudaDeviceReset, a refused call's until a launch after it was read, or cudaGetLastError. */
 const char *last_report();
 void begin_launch();
 

@@ -1,7 +1,6 @@
-/* Device memory lies in one reserved range of addresses, the arena. Each allocation takes whole
- * pages there and is moved against their end, so that the first byte past it (rounded to CUDA's
- * alignment of 256) is on a page that no access may touch. Addresses are not given out again before
- * the arena is used up: a stale pointer finds nothing. */
+/* Device memory lies in one reserved range of addresses, the arena. Each allocation is moved
+ * against the end of its pages, so that the first byte past it (rounded to CUDA's alignment of 256)
+ * is on a page that no access may touch. Addresses are not used again: stale pointers fail. */
 #include "host/memory.h"
 #include "host/errors.h"
 #include <algorithm>
@@ -16,8 +15,7 @@
 using namespace simt;
 
 constexpr size_t alignment = 256;
-/* Large allocations begin at a multiple of this, so that the system may give them such pages: a
- * kernel that walks down a column touches one page after the other. */
+/* Large allocations begin at its multiples and may get such pages: a column walks over many. */
 constexpr size_t huge_page = size_t(2) << 20;
 constexpr size_t arena_bytes = size_t(1) << 40; /* address space only */
 
@@ -137,8 +135,8 @@ OpenDeviceMemory::~OpenDeviceMemory()
         open_or_close_all();
 }
 
-/* Takes whole pages of the arena, with one inaccessible page behind them; the data ends where they
- * do. Returns null when there are none. The caller holds the lock. */
+/* Takes whole pages of the arena, and an inaccessible one; null if there are none. The lock is
+ * held. */
 static Allocation *take_pages(size_t bytes, size_t alignment, cudaMemoryType type)
 {
     const size_t usable = rounded_up(bytes, alignment), pages = rounded_up(usable, page_bytes());

@@ -1,8 +1,5 @@
-/* <cuda.h> of the CPU backend has only the part of the CUDA driver's interface that describes
- * tensor maps.
- *
- * A program finds cuTensorMapEncodeTiled as on a GPU: through cudaGetDriverEntryPoint, or by
- * linking (here only the runtime is linked). */
+/* <cuda.h> of the CPU backend has only what describes tensor maps. A program finds
+ * cuTensorMapEncodeTiled as on a GPU: by cudaGetDriverEntryPoint, or by linking. */
 #pragma once
 
 #include <driver_types.h>
@@ -47,9 +44,8 @@ typedef enum CUtensorMapFloatOOBfill_enum {
     CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
 } CUtensorMapFloatOOBfill;
 
-/* Strides are in bytes, from the second dimension on. What the copy engine cannot do is refused
- * with CUDA_ERROR_INVALID_VALUE; what only this backend cannot do (interleaving, element strides)
- * with CUDA_ERROR_NOT_SUPPORTED. */
+/* Strides are in bytes, from the second dimension on. What only this backend cannot do (interleaving,
+ * element strides) is refused with CUDA_ERROR_NOT_SUPPORTED. */
 #ifdef __cplusplus
 extern "C"
 #endif

@@ -1,6 +1,5 @@
-/* <cuda_runtime.h> of the CPU backend declares what nvcc's header of that name declares, for
- * programs that run without a GPU. C programs get the host functions; C++ programs also get the
- * typed forms, kernel launches and the device side. */
+/* This declares what nvcc's header of that name declares. C programs get the host functions, C++
+ * programs also the typed forms, kernel launches and the device side. */
 #pragma once
 #define __CUDA_RUNTIME_H__ /* programs ask for it, as in driver_types.h */
 

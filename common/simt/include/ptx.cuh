@@ -1,10 +1,7 @@
 /* These are the PTX instructions that the kernels use: the CPU backend's text of
  * common/device/gpu/ptx.cuh, which documents them. Those of one line are here, the others in
- * common/simt/instructions/.
- *
- * Each function checks what the hardware would silently do wrong: alignment, addresses outside
- * shared memory, warps that do not meet, barriers that were not initialised. Asynchronous
- * instructions complete as late as the rules allow. */
+ * common/simt/instructions/. What the hardware would silently do wrong is reported, and
+ * asynchronous instructions complete as late as the rules allow: see INSTRUCTIONS.md. */
 #ifndef COMMON_PTX_CUH
 #define COMMON_PTX_CUH
 
@@ -19,8 +16,7 @@ void multiply_fragments(float *d, const void *a, const void *b, const float *c, 
                         bool bfloat16, Site site); /* of b, c and d cols / 2 elements a lane */
 }
 
-/* The functions are the program's only where it includes this file. Forms of one instruction are a
- * line each. */
+/* The functions are the program's only where it includes this file. */
 /* clang-format off */
 namespace ptx
 {

@@ -1,5 +1,5 @@
-/* cp.async reads the global side when the copy starts, so that a bad address is found at its own
- * line. Shared memory changes only at the wait that covers the copy. */
+/* cp.async reads global memory at its start, where bad addresses are found; it writes at the wait.
+ * */
 #include "instructions/asynchronous.h"
 #include "device/backend.h"
 #include <ptx.cuh>

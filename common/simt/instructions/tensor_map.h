@@ -36,10 +36,8 @@ inline size_t box_rows(const TensorMap &map)
 /* A swizzle repeats after eight spans, and what is swizzled begins at a multiple of that. */
 inline size_t swizzle_period(size_t span) { return 8 * span; }
 
-/*
- * Returns where the swizzle puts the byte at `offset` from a multiple of its period. The number of
- * the 16-byte chunk (bits 4 on) is combined with bits 7 on, as many as there are chunks in a span.
- */
+/* Returns where the swizzle puts the byte at `offset` from a multiple of its period: the 16-byte
+ * chunk's number (bits 4 on) is combined with bits 7 on, as many as there are chunks in a span. */
 inline size_t swizzled(size_t offset, size_t span)
 {
     return span == 0 ? offset : offset ^ ((offset >> 7 & (span / 16 - 1)) << 4);

@@ -1,10 +1,8 @@
 /* wgmma computes products of a warpgroup, 64 x n x 16. A thread only notes what it is asked for.
  * When a warp waits, and all four have asked, its 16 rows are computed: only then is shared memory
- * read and d written.
- *
- * While a product is in flight its d holds signalling NaNs. A thread that reads d too early
- * computes with NaN. A thread that writes it, even only by arithmetic in place, which makes a
- * signalling NaN a quiet one, is found out at the wait. */
+ * read and d written. Until then d holds signalling NaNs. A thread that reads it computes with NaN.
+ * A thread that writes it, even by arithmetic in place, which makes a signalling NaN a quiet one,
+ * is found out at the wait. */
 #include "instructions/asynchronous.h"
 #include "instructions/matrix_product.h"
 #include "device/backend.h"
@@ -37,16 +35,14 @@ static Descriptor decode(uint64_t bits, bool n_along_memory)
             n_along_memory};
 }
 
-/*
- * Returns the offset, from the descriptor's address and before the swizzle, of the eight halves
- * that begin at element `along` of M or N, and at `k`. Whichever of the two runs along memory is a
- * multiple of 8.
+/* Returns the offset, before the swizzle, of the eight halves that begin at element `along` of M or
+ * N and at `k`. Whichever of the two runs along memory is a multiple of 8. Without a swizzle
+ * operands are 8 x 8 pieces of 128 bytes.
  *
- *     k along memory, no swizzle  8 x 8 pieces of 128 bytes; `leading` apart in k, `stride` in m or
- * n k along memory, swizzle      rows of one span; `stride` from eight rows to the next eight n
- * along memory, no swizzle  8 x 8 pieces of 128 bytes; `stride` apart in n, `leading` in k n along
- * memory, swizzle     panels of one span, `leading` apart; `stride` between eight k's
- */
+ *     k along memory, no swizzle  pieces are `leading` apart in k, `stride` in m or n
+ *     k along memory, swizzle     rows of one span; `stride` from eight rows to the next eight
+ *     n along memory, no swizzle  pieces are `stride` apart in n, `leading` in k
+ *     n along memory, swizzle     panels of one span, `leading` apart; `stride` per eight k */
 static size_t offset_of(const Descriptor &d, unsigned along, unsigned k)
 {
     if (!d.n_along_memory) {

@@ -52,8 +52,7 @@ namespace check
 class Recent;
 }
 
-/* A thread waits for one of these: the block's barrier, usually where its first thread arrived, its
- * warp, or a condition, which may be one of the other barriers. */
+/* The usual barrier is the block's, where its first thread arrived. Others are conditions. */
 enum class Wait : unsigned char { usual_barrier, barrier, warp, condition, named_barrier, cluster };
 
 /* This is a function that its caller keeps. */

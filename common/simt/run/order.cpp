@@ -1,5 +1,4 @@
-/* Decides in which order blocks, warps and lanes run, which blocks form a cluster, and whose turn
- * it is. */
+/* Decides in which order blocks, warps and lanes run, and how a cluster's blocks take turns. */
 #include "run/cluster.h"
 #include <algorithm>
 #include <chrono>

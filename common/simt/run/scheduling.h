@@ -95,8 +95,7 @@ __attribute__((always_inline)) inline uint64_t switch_to(const Warp &warp, unsig
 /* The running thread waits, and no other thread of the block is ready. */
 uint64_t leave_idle_block(Block &block, Thread &self);
 
-/* The running thread, of `warp`, waits for others of its block. In tail position the stack keeps
- * only what the switch itself saves. Returns what switch_to() does. */
+/* The running thread, of `warp`, waits. In tail position only what the switch saves is kept. */
 __attribute__((always_inline)) inline uint64_t leave(Block &block, Warp *warp, Thread &self)
 {
     if (__builtin_expect(!warp->ready, false)) {

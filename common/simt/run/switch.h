@@ -1,7 +1,5 @@
-/*
- * Changes from one stack to another. Only what a function must keep for its caller is saved: the
- * callee-saved registers of the platform's calling convention, not the floating-point environment.
- */
+/* Changes from one stack to another. Only the calling convention's callee-saved registers are
+ * saved, not the floating-point environment. */
 #pragma once
 
 #include <stdint.h>

@@ -13,8 +13,7 @@ static AccessKind kind_of(int operation)
                                                                    : atomic_update;
 }
 
-/* A thread that keeps to one address may be waiting for another thread to change it. Now and then
- * it lets the others run, which otherwise never would. */
+/* Who keeps to one address may wait for another thread, so now and then it lets others run. */
 static void notice(const void *address, size_t bytes, AccessKind kind, const void *where, int scope)
 {
     constexpr unsigned repeats_before_yield = 64;

@@ -15,9 +15,8 @@ static bool splits_a_warp(const Block &block)
     return false;
 }
 
-/* bar.sync counts arrivals, so on hardware whole warps may arrive from different lines; the lanes
- * of one warp may not, nor may barriers of different kinds be mixed. The checked build wants one
- * line for all. Calls of a file under two names are the same. */
+/* bar.sync counts arrivals: whole warps may arrive from different lines, but not one warp's lanes,
+ * nor at barriers of different kinds. The checked build wants one line for all. */
 static bool at_different_sites(const Block &block)
 {
     const Thread *of_block = nullptr;

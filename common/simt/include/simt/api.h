@@ -1,5 +1,4 @@
-/* nvcc offers these typed C++ forms of the runtime's functions beside the C ones. At the end are
- * those that the CPU backend lacks. */
+/* These are nvcc's typed C++ forms of the runtime's functions, and those that are lacking here. */
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -82,8 +81,7 @@ template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncSetAttribute, (v
 template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncGetAttributes, (cudaFuncAttributes *attributes, void (*kernel)(Parameters...)), cudaFuncGetAttributes(attributes, simt::untyped(kernel)))
 template <class... Parameters> SIMT_INLINE(cudaError_t, cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, void (*kernel)(Parameters...), int block_size, size_t dynamic_shared), cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, simt::untyped(kernel), block_size, dynamic_shared))
 
-/* The CPU backend does not have this part of CUDA: each name says so when it is used. "..." makes a
- * program's own overload a better match. */
+/* These say so when used. "..." makes a program's own overload a better match. */
 SIMT_UNSUPPORTED("CUDA graphs")
 cudaError_t cudaGraphCreate(...), cudaGraphInstantiate(...), cudaGraphLaunch(...),
     cudaStreamBeginCapture(...), cudaStreamEndCapture(...);

@@ -1,13 +1,11 @@
-/*
- * Kernel launches. simtcc rewrites
+/* Kernel launches. simtcc rewrites
  *
  *     kernel<16><<<grid, block, shared, stream>>>(a, b)
  * to  simt::simt_kernel("kernel<16>", FIND, CALL, grid, block, shared, stream)(a, b)
  *
  * with two lambdas: FIND hands the kernel's address to whatever it is given, CALL calls the kernel
  * by its name, so that the compiler says in the author's line what is wrong with the arguments.
- * Names begin with simt_ because a macro around the launch may have any other.
- */
+ * Names begin with simt_ because a macro around the launch may have any other. */
 #pragma once
 
 #include <cstring>
@@ -87,8 +85,7 @@ template <class T> inline constexpr bool trivial_for_calls =
 template <class T> using Stored =
     std::conditional_t<trivial_for_calls<T> && !std::is_reference_v<T>, T, Bytes<T>>;
 
-/* An argument that is not trivial for calls is passed as the address of the caller's copy. This is
- * the Itanium C++ ABI's rule, which every compiler for Linux keeps. */
+/* By the Itanium C++ ABI, an argument that is not trivial for calls is passed by its address. */
 template <class T> using Passed = std::conditional_t<trivial_for_calls<T>, T, T &>;
 
 template <size_t Position, class T> struct Argument {
@@ -161,10 +158,9 @@ template <class Call, class Find> struct ConfiguredKernel {
     }
 };
 
-/* The arguments are converted to the kernel's parameter types as in any call. The kernel is called
- * by its name with fewer arguments, where parameters have defaults, which a pointer has forgotten,
- * and with arguments that it cannot take, so that the compiler complains. An integer may be the 0
- * that is a pointer; then this only says that there is no such call. */
+/* The arguments are converted as in any call. The kernel is called by its name with fewer, where
+ * parameters have defaults, which a pointer has forgotten, and with what it cannot take, so that
+ * the compiler complains. An integer may be the 0 that is a pointer, and then is no such call. */
 template <class Call, class... Parameters> struct ConfiguredKernel<Call, void (*)(Parameters...)> {
     simt_launch launch;
     Call call;
@@ -189,8 +185,7 @@ template <class Call, class... Parameters> struct ConfiguredKernel<Call, void (*
     }
 };
 
-/* Says whether something that is not known as a __global__ function may stand before <<<: a pointer
- * or a reference to one, or what becomes a pointer. */
+/* May it stand before <<< though unknown as a __global__ function? A pointer or a reference may. */
 template <class T, class = void> inline constexpr bool simt_may_be_launched = false;
 template <class T>
 inline constexpr bool simt_may_be_launched<T, std::void_t<decltype(+std::declval<T>())>> =
@@ -201,8 +196,7 @@ template <class Find, class Call> auto simt_kernel(const char *name, Find find, 
                                                    cudaStream_t stream = nullptr, SIMT_CALL_SITE)
 {
     const simt_launch launch = {name, site.file, site.line, grid, block, shared, stream};
-    /* The name stands for exactly one function. (With the parameters' types for a template's
-     * arguments the compiler would take the one without any.) */
+    /* The name stands for exactly one function. (A template without any arguments would not do.) */
     constexpr auto address = [](auto *function) { return function; };
     if constexpr (std::is_invocable_v<Find, decltype(address)>)
         return ConfiguredKernel<Call, decltype(find(address))>{launch, call, find(address)};

@@ -1,6 +1,5 @@
-/* These are CUDA's mathematical functions that <math.h> lacks, and the integer and conversion
- * intrinsics. The fast ones (__expf, __sinf, __fdividef, ...) give the accurate result, so a
- * program that needs the accuracy of the slow functions does not show here. */
+/* CUDA's mathematical functions that <math.h> lacks, and integer and conversion intrinsics. The
+ * fast ones (__expf, __sinf, __fdividef, ...) are accurate: who needs that does not show here. */
 #pragma once
 
 #include <cfenv>

@@ -31,16 +31,14 @@ extern "C" {
  * returned). Runs once, while the lanes wait, on one of their stacks. */
 typedef void simt_meeting(void *const *slot, unsigned lanes);
 
-/*
- * The calling lane meets the other lanes of `mask` that call with the same mask and the same `run`.
- * `what` names the operation in reports. orders_memory is nonzero for operations that order shared
- * and global memory between the lanes (__syncwarp), zero for those that do not (shuffles, votes).
- */
+/* The calling lane meets the other lanes of `mask` that call with the same mask and `run`. `what`
+ * names the operation in reports. orders_memory is nonzero for operations that order memory between
+ * the lanes (__syncwarp), zero for those that do not (shuffles, votes). */
 void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, int orders_memory,
                simt::Site site);
 
-/* The runtime computes these from an old value and another: for atomics and reductions, and, from
- * atomicInc() on, which wraps to 0 past the value, only for atomics. */
+/* Computed from an old value and another; from atomicInc() on (0 past the value) by atomics only.
+ * */
 /* clang-format off */
 enum simt_operation {
     simt_add, simt_and, simt_or, simt_xor, simt_min_signed, simt_max_signed, simt_min, simt_max,
