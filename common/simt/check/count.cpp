@@ -1,9 +1,8 @@
 /* Loads, stores and bytes are simply added up. Sectors and wavefronts belong to a warp's request,
  * but the lanes of a warp do not run side by side here: one runs until it has to wait, then the
- * next. So the lanes' accesses are matched: the k-th execution of an instruction by each lane,
- * counted from the last time that the whole warp met, is one request. All requests are evaluated
- * when the warp meets again. Nothing in this depends on the order in which threads or blocks run.
- */
+ * next. So the lanes' accesses are matched: the k-th execution of an instruction by each lane since
+ * the whole warp last met is one request, evaluated when the warp meets again. Nothing in this
+ * depends on the order in which threads or blocks run. */
 #include "check/check.h"
 
 #include <numeric>

@@ -1,7 +1,6 @@
-/* The compiler put these calls into the kernels (see check/flags): one before every access to
- * memory, under the names that GCC's thread and undefined-behaviour sanitizers use. Their libraries
- * are not linked; these functions stand in for them. The return address tells which access it is.
- */
+/* The compiler put these calls into the kernels (check/flags), one before every access to memory,
+ * under the names of GCC's thread and undefined-behaviour sanitizers, whose libraries are not
+ * linked. The return address tells which access it is. */
 #include "check/check.h"
 #include "host/errors.h"
 

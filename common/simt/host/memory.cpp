@@ -135,8 +135,7 @@ OpenDeviceMemory::~OpenDeviceMemory()
         open_or_close_all();
 }
 
-/* Takes whole pages of the arena, and an inaccessible one; null if there are none. The lock is
- * held. */
+/* Takes whole pages of the arena, and one inaccessible; null if there are none. It is locked. */
 static Allocation *take_pages(size_t bytes, size_t alignment, cudaMemoryType type)
 {
     const size_t usable = rounded_up(bytes, alignment), pages = rounded_up(usable, page_bytes());

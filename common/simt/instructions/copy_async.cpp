@@ -1,5 +1,4 @@
-/* cp.async reads global memory at its start, where bad addresses are found; it writes at the wait.
- * */
+/* cp.async reads global memory when it starts, and finds bad addresses. It writes at the wait. */
 #include "instructions/asynchronous.h"
 #include "device/backend.h"
 #include <ptx.cuh>

@@ -37,8 +37,7 @@ typedef void simt_meeting(void *const *slot, unsigned lanes);
 void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, int orders_memory,
                simt::Site site);
 
-/* Computed from an old value and another; from atomicInc() on (0 past the value) by atomics only.
- * */
+/* Computed from an old value and another; from atomicInc() on, which wraps, by atomics only. */
 /* clang-format off */
 enum simt_operation {
     simt_add, simt_and, simt_or, simt_xor, simt_min_signed, simt_max_signed, simt_min, simt_max,
