@@ -23,32 +23,18 @@ struct SourceText {
 
 static std::vector<std::string> lines_of_code(std::istream &file)
 {
+    static const std::regex directive("\\s*#.*"),
+        no_code("//.*|/\\*.*?\\*/|\"(\\\\.|[^\"\\\\])*\"|'(\\\\.|[^'\\\\])*'");
     std::vector<std::string> lines(1);
     bool comment = false;
     for (std::string text; std::getline(file, text);) {
-        std::string code;
-        char quote = 0;
-        for (size_t i = 0; i < text.size(); i++) {
-            const char c = text[i], next = i + 1 < text.size() ? text[i + 1] : ' ';
-            if (comment)
-                comment = c != '*' || next != '/', i += !comment;
-            else if (quote && c == '\\')
-                i++;
-            else if (quote)
-                quote = c == quote ? 0 : quote;
-            else if (c == '/' && next == '/')
-                break;
-            else if (c == '/' && next == '*')
-                comment = true, i++;
-            else if (c == '"' || c == '\'')
-                quote = c;
-            else
-                code += c;
-        }
-        lines.push_back(code.find_first_not_of(" \t") != std::string::npos &&
-                                code[code.find_first_not_of(" \t")] == '#'
-                            ? ""
-                            : code);
+        const size_t end = comment ? text.find("*/") : 0;
+        text.erase(0, comment && end != std::string::npos ? end + 2 : end);
+        text = std::regex_replace(text, no_code, "");
+        const size_t begin = text.find("/*");
+        comment = (comment && end == std::string::npos) || begin != std::string::npos;
+        text.resize(std::min(begin, text.size()));
+        lines.push_back(std::regex_match(text, directive) ? "" : text);
     }
     return lines;
 }
