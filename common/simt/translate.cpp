@@ -156,10 +156,10 @@ struct Lexer {
             const size_t begin = at;
             skip_name();
             const string name = s.substr(begin, at - begin);
-            static const std::set<string> prefixes = {"L",  "u",  "U",  "u8", "R",
-                                                      "LR", "uR", "UR", "u8R"};
+            static const std::set<string> prefixes = {"", "L", "u", "U", "u8"};
             const bool raw = name.back() == 'R';
-            if (!prefixes.count(name) || !(looking_at("\"") || (!raw && looking_at("'"))))
+            if (!prefixes.count(name.substr(0, name.size() - raw)) ||
+                !(looking_at("\"") || (!raw && looking_at("'"))))
                 return word;
             skip_quoted(raw);
             skip_suffix();

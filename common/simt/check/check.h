@@ -461,7 +461,7 @@ Look other_look(const BlockState *block, uintptr_t address);
 void on_range(const void *address, size_t bytes, unsigned kind, const void *where);
 int cluster_rank_of(const BlockState *block, uint32_t number); /* -1: not of its cluster */
 /* The running thread stores in the shared memory of `home`, or uses an mbarrier there. */
-void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
+void store_in_cluster(BlockState *home, uintptr_t, unsigned bytes, unsigned kind,
                       const void *where);
 /* It comes before the last thread returns: none that could still come may have visited. */
 void settle_visits(BlockState *block);
@@ -471,8 +471,7 @@ uintptr_t own_place(uintptr_t address, const BlockState **home);
 /* ---- count.cpp: requests, sectors, wavefronts ---- */
 
 /* `bytes` is a power of two up to 16. */
-const Place &find_place(BlockState *block, const void *where, Space space, bool write,
-                        unsigned bytes);
+const Place &find_place(BlockState *, const void *where, Space, bool write, unsigned bytes);
 /* `reach` is where the next accesses by the same instruction need no second look. */
 void count_access(ThreadState *thread, const Place &place, uintptr_t address, const Reach &reach);
 void close_round(WarpState *warp); /* the whole warp came together */
@@ -605,9 +604,8 @@ Arguments pointer_arguments(const LaunchState *launch);
 void report_race(LaunchState *launch, BlockState *block, const Race &race);
 void report_uninitialised(const Uninitialised &found);
 void tell_what_passed(const LaunchState *launch); /* on stderr, once for each kernel */
-/* `how` says what is missing for the access to the shared memory of another block. */
-[[noreturn]] void report_visit(BlockState *, const BlockState *home, const Stamp &,
-                               const char *how);
+/* Says what is missing for the access to the shared memory of another block. */
+[[noreturn]] void report_visit(BlockState *, const BlockState *home, const Stamp &, const char *);
 [[noreturn]] void report_unfenced(const ThreadState *, uintptr_t, const Stamp &, const Stamp &read);
 [[noreturn]] void report_touch(const ThreadState *thread, const Touch &touch);
 /* Gives the text, and says which thread it was. */

@@ -331,10 +331,9 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address, co
 const Place &find_place(BlockState *block, const void *where, Space space, bool write,
                         unsigned bytes)
 {
-    const uintptr_t key =
-        number_of(where) << 5 | uintptr_t(__builtin_ctz(bytes) << 2 | write << 1 | space);
+    const unsigned what = unsigned(__builtin_ctz(bytes)) << 2 | write << 1 | space;
     const uint32_t local = uint32_t(block->places.size());
-    const auto [found, is_new] = block->places.try_emplace(key);
+    const auto [found, is_new] = block->places.try_emplace(number_of(where) << 5 | what);
     if (is_new)
         found->second = {where, place_number(where), local, bytes, space, write};
     return found->second;

@@ -16,6 +16,8 @@ static std::string at(const void *where)
     return line.empty() ? format("code address %p", where) : line;
 }
 
+static const char *name_of(const LaunchState *launch) { return kernel_name(*launch->launch); }
+
 static std::string at(const Stamp &stamp) { return at(place_address(stamp.place())); }
 
 static std::string triple(uint64_t linear, dim3 shape)
@@ -37,8 +39,7 @@ static std::string thread_name(const LaunchState *launch, unsigned thread)
 /* Returns "kernel tiled<16>(float const*, float*), block (1,0,0), thread (3,0,0)". */
 static std::string culprit(const ThreadState *thread)
 {
-    return format("kernel %s, ", kernel_name(*thread->block->launch->launch)) +
-           describe(*thread->thread);
+    return format("kernel %s, ", name_of(thread->block->launch)) + describe(*thread->thread);
 }
 
 static std::string verb(unsigned kind)
@@ -136,7 +137,7 @@ Arguments pointer_arguments(const LaunchState *launch)
             pointers.push_back({value, "", 0});
     }
     const std::vector<std::string> types = parameters(made.function.signature);
-    const std::vector<std::string> names = parameter_names(kernel_name(made), types.size());
+    const std::vector<std::string> names = parameter_names(name_of(launch), types.size());
     std::vector<size_t> positions;
     for (size_t i = 0; i < types.size(); i++)
         if (types[i].find('*') != std::string::npos)
@@ -329,7 +330,7 @@ static std::string advice_between_blocks(const LaunchState *launch, const BlockS
     if (allowed_within_block(first, second))
         return format("; volatile orders nothing between blocks: make both accesses atomic "
                       "(SIMT_IGNORE=volatile:%s takes volatile ones for atomic)",
-                      bare(kernel_name(*launch->launch)).c_str());
+                      bare(name_of(launch)).c_str());
     if (writes(first.kind()) && look.address)
         return "; if the operation at " + at(place_address(look.place)) +
                " is what tells it that " + block + " is done, a __threadfence() of " + block +
@@ -426,7 +427,7 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
         text += "; a cluster_arrive() and a cluster_wait() are missing between them";
     else
         text += advice_between_blocks(launch, block, race);
-    const char *name = kernel_name(*launch->launch);
+    const char *name = name_of(launch);
     text += format(" (kernel %s", name);
     text += two_blocks ? "" : ", " + block_name(launch, first.block);
     return text + format("; SIMT_IGNORE=race:%s lets it pass)", bare(name).c_str());
@@ -443,7 +444,7 @@ static void let_pass(LaunchState *launch, const std::string &text)
 void tell_what_passed(const LaunchState *launch)
 {
     static std::set<std::string> told;
-    const char *name = kernel_name(*launch->launch);
+    const char *name = name_of(launch);
     if (launch->passed > 0 && told.insert(name).second)
         fprintf(stderr, "simt: SIMT_IGNORE lets %s of kernel %s pass, the first: %s\n",
                 plural(launch->passed, "report").c_str(), name, launch->first_passed.c_str());
@@ -474,15 +475,15 @@ void report_visit(BlockState *block, const BlockState *home, const Stamp &visit,
     fail(block,
          "shared memory of another block: " + block_name(launch, visit.block) + " " +
              deed(launch, visit) + " in " + block_name(launch, home->number) + ", " + how +
-             format(" (kernel %s)", kernel_name(*launch->launch)),
+             format(" (kernel %s)", name_of(launch)),
          cudaErrorLaunchFailure);
 }
 
-void report_unfenced(const ThreadState *thread, uintptr_t address, const Stamp &write,
+void report_unfenced(const ThreadState *thread, uintptr_t place, const Stamp &write,
                      const Stamp &read)
 {
     const LaunchState *launch = thread->block->launch;
-    blame(thread, "shared memory without a proxy fence (" + shared_name(address) +
+    blame(thread, "shared memory without a proxy fence (" + shared_name(place) +
                       "): " + thread_name(launch, write.thread()) + " writes at " + at(write) +
                       ", and the asynchronous work started at " + at(read) +
                       " would not see it; async_proxy_fence() is missing after the write");
@@ -500,8 +501,7 @@ void report_uninitialised(const Uninitialised &found)
         (global ? " that neither a kernel nor the host has written ("
                 : " that no thread of this block has written (") +
         culprit(found.thread) +
-        format("; SIMT_IGNORE=uninitialised:%s lets it pass)",
-               bare(kernel_name(*launch->launch)).c_str());
+        format("; SIMT_IGNORE=uninitialised:%s lets it pass)", bare(name_of(launch)).c_str());
     if (launch->passes_uninitialised)
         return let_pass(launch, text);
     fail(found.thread->block, text, cudaErrorLaunchFailure);

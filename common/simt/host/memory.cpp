@@ -269,10 +269,9 @@ cudaError_t cudaFree(void *pointer)
 {
     if (cudaError_t error = standing_error())
         return error;
-    const std::string complaint = pointer ? free_device(pointer) : "";
-    return complaint.empty()
-               ? cudaSuccess
-               : refuse(cudaErrorInvalidValue, "cudaFree(%p): %s", pointer, complaint.c_str());
+    const std::string why = pointer ? free_device(pointer) : "";
+    return why.empty() ? cudaSuccess
+                       : refuse(cudaErrorInvalidValue, "cudaFree(%p): %s", pointer, why.c_str());
 }
 
 /* This is the program's own memory, which kernels may touch from now on. */

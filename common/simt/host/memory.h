@@ -56,8 +56,8 @@ bool free_in_kernel(void *pointer);
 
 /* These are cudaMemcpy and cudaMemset, under whatever name they are called. */
 cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, const char *call);
-cudaError_t fill(void *pointer, int value, size_t bytes, const char *call,
-                 cudaStream_t stream = cudaStreamLegacy);
+cudaError_t fill(void *, int value, size_t bytes, const char *call,
+                 cudaStream_t = cudaStreamLegacy);
 
 /* Puts a fill off until something asks for results. False where streams do not wait. Or null. */
 extern bool (*put_off_fill)(void *pointer, int value, size_t bytes, cudaStream_t stream);

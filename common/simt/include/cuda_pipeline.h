@@ -13,10 +13,10 @@ void cp_async_wait(unsigned pending);
 } /* namespace ptx */
 
 /* `bytes` is 4, 8 or 16, and divides both addresses. The last `zero_fill` become zero. */
-__forceinline__ void __pipeline_memcpy_async(void *shared, const void *global, size_t bytes,
+__forceinline__ void __pipeline_memcpy_async(void *to, const void *from, size_t bytes,
                                              size_t zero_fill = 0, SIMT_CALL_SITE)
 {
-    ptx::cp_async(simt_shared_address(shared), global, unsigned(bytes), unsigned(bytes - zero_fill),
+    ptx::cp_async(simt_shared_address(to), from, unsigned(bytes), unsigned(bytes - zero_fill),
                   site);
 }
 

@@ -110,8 +110,7 @@ typedef struct cudaExtent {
     size_t width, height, depth;
 } cudaExtent;
 
-SIMT_MAKE(cudaPitchedPtr, (void *ptr, size_t pitch, size_t xsize, size_t ysize), ptr, pitch, xsize,
-          ysize)
+SIMT_MAKE(cudaPitchedPtr, (void *ptr, size_t pitch, size_t x, size_t y), ptr, pitch, x, y)
 SIMT_MAKE(cudaExtent, (size_t width, size_t height, size_t depth), width, height, depth)
 
 enum cudaDeviceAttr {

@@ -12,8 +12,6 @@ namespace simt
 {
 void wmma_move(void *fragment, void *matrix, unsigned pitch, unsigned element_bytes, bool by_rows,
                bool to_memory, Site site);
-void multiply_fragments(float *d, const void *a, const void *b, const float *c, unsigned cols,
-                        bool bfloat16, Site site);
 } /* namespace simt */
 
 namespace nvcuda

@@ -10,12 +10,6 @@
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 
-namespace simt
-{
-void multiply_fragments(float *d, const void *a, const void *b, const float *c, unsigned cols,
-                        bool bfloat16, Site site); /* of b, c and d cols / 2 elements a lane */
-}
-
 /* The functions are the program's only where it includes this file. */
 /* clang-format off */
 namespace ptx

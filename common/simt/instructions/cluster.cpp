@@ -15,7 +15,7 @@ static void open(Cluster &cluster)
     checker->cluster_barrier_completed(cluster);
 }
 
-static void cluster_after_return_of(Thread &thread)
+static void after_return_of(Thread &thread)
 {
     Cluster &cluster = *thread.warp->block->cluster;
     if (thread.cluster_arrivals > cluster.phase)
@@ -53,8 +53,7 @@ void ptx::cluster_arrive(bool relaxed, Site site)
     thread.cluster_arrivals++;
     if (cluster.arrived++ == 0)
         for (unsigned rank = 0; rank < cluster.blocks; rank++)
-            cluster.member[rank].block->after_return[cluster_after_return] =
-                cluster_after_return_of;
+            cluster.member[rank].block->after_return[cluster_after_return] = after_return_of;
     if (cluster.arrived == cluster.threads)
         open(cluster);
 }

@@ -103,11 +103,8 @@ void ptx::move_matrices(uint32_t *r, uint32_t address, bool to_memory, bool tran
     MatrixMove move = {shared_place(address, 16, 16, call), reinterpret_cast<uint16_t *>(r)};
     checker->access(move.row, 16, plain_access(to_memory), call.where);
     checker->access(r, 16, plain_access(!to_memory), call.where);
-    simt_meet(whole_warp, &move,
-              to_memory    ? move_rows<true, false>
-              : transposed ? move_rows<false, true>
-                           : move_rows<false, false>,
-              call.what, 0, call.site);
+    const auto load = transposed ? move_rows<false, true> : move_rows<false, false>;
+    simt_meet(whole_warp, &move, to_memory ? move_rows<true, false> : load, call.what, 0, site);
 }
 
 void simt::wmma_move(void *fragment, void *matrix, unsigned pitch, unsigned bytes, bool by_rows,
@@ -135,7 +132,7 @@ void simt::wmma_move(void *fragment, void *matrix, unsigned pitch, unsigned byte
         checker->access(in_memory(move, lane, i), step * 4, kind, call.where);
     checker->access(fragment, fragment_elements * bytes, plain_access(!to_memory), call.where);
     simt_meet(whole_warp, &move, to_memory ? move_fragments<true> : move_fragments<false>,
-              call.what, 0, call.site);
+              call.what, 0, site);
 }
 
 void simt::multiply_fragments(float *d, const void *a, const void *b, const float *c, unsigned cols,
@@ -154,5 +151,5 @@ void simt::multiply_fragments(float *d, const void *a, const void *b, const floa
         checker->access(c, elements * sizeof *c, plain_read, call.where);
     checker->added(&counters::matrix_multiplies, 16 * cols * product_depth / warp_size);
     simt_meet(whole_warp, &product, cols == 8 ? run_product<8> : run_product<16>, call.what, 0,
-              call.site);
+              site);
 }

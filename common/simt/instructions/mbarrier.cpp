@@ -15,8 +15,7 @@ static const int largest_count = (1 << 20) - 1; /* of arrivals, and of announced
 static ClusterPlace checked_place(const uint64_t *place, const Call &call)
 {
     if (!simt_is_shared(place))
-        fail_at(call, "an mbarrier lies in shared memory, %p does not",
-                static_cast<const void *>(place));
+        fail_at(call, "an mbarrier lies in shared memory, %p does not", place);
     return cluster_place(simt_shared_address(place), sizeof *place, call);
 }
 

@@ -95,8 +95,7 @@ static void touch_global(const Box &box, bool writes, unsigned ranks, const Call
             continue;
         /* The array that a map describes may be larger than the memory that exists. */
         if (in_device_arena(row.global) && !is_device_range(row.global, row.bytes))
-            fail_at(call, "the tensor map leads to %p, outside of any allocation",
-                    static_cast<void *>(row.global));
+            fail_at(call, "the tensor map leads to %p, outside of any allocation", row.global);
         checker->access(row.global, row.bytes, writes ? proxy_write : proxy_read, call.where);
         uintptr_t begin = reinterpret_cast<uintptr_t>(row.global);
         copy.bytes += row.bytes;
@@ -249,11 +248,9 @@ void ptx::bulk_add(float *global, uint32_t shared, int bytes, Site site)
     const Call call("bulk_add()", site);
     Groups<TensorStore> &stores = thread_work().stores;
     if (bytes <= 0 || size_t(bytes) % chunk || reinterpret_cast<uintptr_t>(global) % chunk)
-        fail_at(call, "%d bytes to global address %p; both must be multiples of 16", bytes,
-                static_cast<void *>(global));
+        fail_at(call, "%d bytes to global address %p; both must be multiples of 16", bytes, global);
     if (in_device_arena(global) && !is_device_range(global, size_t(bytes)))
-        fail_at(call, "%d bytes at %p lead outside of any allocation", bytes,
-                static_cast<void *>(global));
+        fail_at(call, "%d bytes at %p lead outside of any allocation", bytes, global);
     char *const place = shared_place(shared, size_t(bytes), chunk, call);
     checker->access(place, size_t(bytes), proxy_read, call.where);
     stores.work.push_back({{call, stores.closed}, {{}, {}, place}, {place, place + bytes}, global});
@@ -263,7 +260,7 @@ void ptx::red_add_4(float *global, float4 value, Site site)
 {
     const Call call("red.v4.f32", site);
     if (reinterpret_cast<uintptr_t>(global) % sizeof value)
-        fail_at(call, "the global address %p is not a multiple of 16", static_cast<void *>(global));
+        fail_at(call, "the global address %p is not a multiple of 16", global);
     const float addends[4] = {value.x, value.y, value.z, value.w};
     simt_atomic_add_floats(global, addends, 4, call.where);
 }

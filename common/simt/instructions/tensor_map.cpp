@@ -28,8 +28,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
     if (map_is_to_fail())
         return no("SIMT_FAIL_MAP makes this one fail");
     if (!map || reinterpret_cast<uintptr_t>(map) % 64)
-        return no("the map lies at %p; its address must be a multiple of 64",
-                  static_cast<void *>(map));
+        return no("the map lies at %p; its address must be a multiple of 64", map);
     if (rank < 1 || rank > max_tensor_rank)
         return no("the rank is %u; it must be 1 to %u", rank, max_tensor_rank);
     if (!address || reinterpret_cast<uintptr_t>(address) % 16)

@@ -245,9 +245,8 @@ static void prepare(Engine &e, Launch &launch, unsigned long long turn)
     lay_out(e, launch);
     block.launch = &launch;
     block.turn = turn;
-    block.index = launched_in_turn(launch, turn);
-    block.linear =
-        block.index.x + launch.grid.x * (block.index.y + 1ull * launch.grid.y * block.index.z);
+    const auto [x, y, z] = block.index = launched_in_turn(launch, turn);
+    block.linear = x + launch.grid.x * (y + 1ull * launch.grid.y * z);
     block.alive = block.threads;
     join_cluster(block, turn, e.alone);
     static_cast<BlockProgress &>(block) = BlockProgress();

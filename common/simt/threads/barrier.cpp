@@ -131,10 +131,9 @@ static unsigned arrive(simt_barrier &barrier, unsigned count)
     return phase;
 }
 
-static void wait(const simt_barrier &barrier, unsigned phase, Site site, const char *name,
-                 Wait kind)
+static void wait(const simt_barrier &barrier, unsigned phase, Site site, const char *who, Wait kind)
 {
-    wait_until([&] { return barrier.phase != phase; }, site, [&] { return name; }, kind);
+    wait_until([&] { return barrier.phase != phase; }, site, [&] { return who; }, kind);
     checker->acquired(order_of(barrier, phase));
 }
 

@@ -127,12 +127,12 @@ meet(Warp &warp, uint32_t mask, simt_meeting *run, const char *what, bool orders
     return arrive(*worker->block, warp, first, self);
 }
 
-void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, int orders_memory,
+void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, int orders,
                Site site)
 {
     Warp &warp = *worker->block->running;
     warp.slot[current_thread->lane] = slot;
-    meet(warp, mask, run, what, orders_memory != 0, site);
+    meet(warp, mask, run, what, orders != 0, site);
 }
 
 unsigned simt_lane(void) { return current_thread->lane; }

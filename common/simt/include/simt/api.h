@@ -31,10 +31,9 @@ cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, 
                                                size_t dynamic_shared = 0, int block_limit = 0)
 {
     const void *entry = reinterpret_cast<const void *>(kernel);
-    int device = 0, multiprocessors = 0, most = 0;
+    int device = 0, all = 0, most = 0; /* multiprocessors; resident threads */
     (void)cudaGetDevice(&device);
-    cudaError_t error =
-        cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+    cudaError_t error = cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, device);
     int largest = block_limit > 0 && block_limit < 1024 ? block_limit : 1024;
     *grid_size = *block_size = 0;
     for (int size = largest / 32 * 32; size >= 32 && error == cudaSuccess; size -= 32) {
@@ -43,7 +42,7 @@ cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, 
         if (blocks * size > most) {
             most = blocks * size;
             *block_size = size;
-            *grid_size = blocks * multiprocessors;
+            *grid_size = blocks * all;
         }
     }
     return error;

@@ -17,6 +17,10 @@ struct Site {
     }
 };
 
+/* D = A * B + C for ptx.cuh and mma.h, with cols / 2 elements of B, C and D a lane. */
+void multiply_fragments(float *d, const void *a, const void *b, const float *c, unsigned cols,
+                        bool bfloat16, Site site);
+
 } /* namespace simt */
 
 /* This is a function's last parameter, which its callers leave out. */
