@@ -203,7 +203,6 @@ struct Translator {
     std::set<size_t> headings = {};     /* where the names of kernels are declared */
     std::set<string> only_kernels = {}; /* names that nothing else has */
 
-    /* Returns the rewritten text. */
     string run()
     {
         for (size_t i = 0; i < t.size(); i++)
@@ -233,7 +232,6 @@ struct Translator {
         return out;
     }
 
-    /* Returns whether a token is one of these. */
     template <class... Spelling> bool is(size_t i, Spelling... spelling) const
     {
         return i < t.size() && t[i].kind != literal && ((t[i].spelling == spelling) || ...);

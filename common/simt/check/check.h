@@ -344,7 +344,6 @@ struct Overwrite {
     uint32_t before;
 };
 
-/* A touch is an access that has to be reported. */
 struct Touch {
     uintptr_t address;
     unsigned bytes;
@@ -568,7 +567,6 @@ void trace_forget(const Region *region); /* it is freed, or no longer registered
 /* From here on all is only for blocks that are traced. Begins a new moment, for `warp` or null. */
 uint64_t trace_time(const BlockState *block, const WarpState *warp);
 void trace_request(const WarpState *warp, const Request &request, const Moved &moved);
-/* Checker::noted() */
 void trace_note(const ThreadState *thread, const char *what, const void *object,
                 unsigned long long value, unsigned long long size, const void *where);
 void trace_round(const WarpState *warp); /* see close_round */
@@ -608,7 +606,6 @@ void tell_what_passed(const LaunchState *launch); /* on stderr, once for each ke
 [[noreturn]] void report_visit(BlockState *, const BlockState *home, const Stamp &, const char *);
 [[noreturn]] void report_unfenced(const ThreadState *, uintptr_t, const Stamp &, const Stamp &read);
 [[noreturn]] void report_touch(const ThreadState *thread, const Touch &touch);
-/* Gives the text, and says which thread it was. */
 [[noreturn]] void blame(const ThreadState *, const std::string &text,
                         cudaError_t = cudaErrorLaunchFailure);
 /* Reports an access by host code if it is to device memory. */

@@ -23,7 +23,6 @@ static void remember_launch(const Launch &launch, const struct counters &counted
     kernels.emplace_back(name, counted);
 }
 
-/* Returns "4.00", or nothing where nothing was counted. */
 static std::string ratio(unsigned long long a, unsigned long long b)
 {
     return b ? format("%.2f", double(a) / double(b)) : "";

@@ -51,7 +51,6 @@ static const Publication *find_seen(const Seen &seen, uint32_t block, const Test
     return nullptr;
 }
 
-/* The same for a publication that covers the stamp. */
 static const Publication *find_cover(const Seen &seen, const Stamp &stamp)
 {
     return find_seen(seen, stamp.block,
@@ -157,7 +156,6 @@ static void learnt(WarpState *warp)
         warp->quiet[1] = ++block->moments;
 }
 
-/* Takes the later of each. */
 static void join(Times &into, const Times &from)
 {
     if (into.size() < from.size())
@@ -204,7 +202,6 @@ static Times known_as_of(const ThreadState *thread, uint32_t block_time, uint32_
     return known;
 }
 
-/* Returns everything that the thread knows about its block. */
 static Times all_known(const ThreadState *thread)
 {
     Times known =

@@ -55,7 +55,6 @@ static std::string verb(unsigned kind)
     return kind < proxy_read ? what + "s" + ways[kind / 2] : "has asynchronous work " + what;
 }
 
-/* Returns "thread (3,0,0) writes at file.cu:12". */
 static std::string deed(const LaunchState *launch, const Stamp &stamp)
 {
     return thread_name(launch, stamp.thread()) + " " + verb(stamp.kind()) + " at " + at(stamp);
@@ -89,7 +88,6 @@ static std::string bare(const std::string &name) { return name.substr(0, name.fi
 
 /* ---- which memory ---- */
 
-/* Returns the parameter types in a demangled signature. */
 static std::vector<std::string> parameters(const std::string &signature)
 {
     std::vector<std::string> found(1);
@@ -433,7 +431,6 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
     return text + format("; SIMT_IGNORE=race:%s lets it pass)", bare(name).c_str());
 }
 
-/* Counts a report that SIMT_IGNORE ignores. */
 static void let_pass(LaunchState *launch, const std::string &text)
 {
     std::lock_guard<std::mutex> hold(launch->lock);

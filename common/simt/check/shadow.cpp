@@ -78,7 +78,6 @@ static void unlock(Cell &cell) { __atomic_store_n(&cell.head, cell.head & ~1u, _
 
 /* ---- one access ---- */
 
-/* An access walks over its cells. */
 struct Access {
     ThreadState *thread;
     Stamp stamp;
@@ -322,7 +321,6 @@ static bool needs_proxy_fence(const Cell &cell, const Access &access)
            kind != proxy_write_pending && !covers(access.thread->block->proxy_fenced, cell.write);
 }
 
-/* Returns whether the block has written some part of a cell. */
 static bool partly_written(const Shadow &shadow, unsigned level, uintptr_t index,
                            const Access &access)
 {
@@ -484,7 +482,6 @@ struct Blank {
     uintptr_t address = 0; /* the first */
 };
 
-/* Handles the part of an access that lies in one word. */
 static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockState *home,
                                                      Shadow &shadow, uintptr_t index,
                                                      uintptr_t address, unsigned bytes,

@@ -79,7 +79,6 @@ static std::string counters_json(const struct counters &counted)
     return text;
 }
 
-/* Returns ,"line":"file.cu:12", or nothing where it is not known. */
 static std::string line_json(const std::string &line)
 {
     return line.empty() ? "" : ",\"line\":" + quoted(line);

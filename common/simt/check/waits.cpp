@@ -10,7 +10,6 @@
 namespace simt::check
 {
 
-/* This is a pair of braces in the source. */
 struct Braces {
     int first, last; /* lines */
     bool loop, kernel;

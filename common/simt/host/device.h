@@ -41,7 +41,6 @@ struct SharedMemory {
 
 SharedMemory shared_memory();
 
-/* Returns the kernel's static shared memory, as far as the program's symbols tell. */
 size_t static_shared_bytes(const void *kernel);
 
 /* Returns what cudaFuncSetAttribute allowed, or 48 KB less the static shared memory. */

@@ -11,14 +11,12 @@ using namespace simt;
 
 typedef unsigned long long Number;
 
-/* Returns what a variable is set to; "" when it is not set. */
 static std::string setting(const char *name)
 {
     const char *text = getenv(name);
     return text ? text : "";
 }
 
-/* Parses a whole decimal number from `least` to `most`. */
 static bool parse(const std::string &text, Number least, Number most, Number *value)
 {
     const char *const end = text.data() + text.size();
@@ -34,7 +32,6 @@ static void complain(std::string *complaint, const char *name, const std::string
             format("%s is '%.100s'; it must be %s", name, setting(name).c_str(), what.c_str());
 }
 
-/* Returns `otherwise` when the variable is not set, or not set to such a number. */
 static Number read_number(const char *name, Number least, Number most, Number otherwise,
                           std::string *complaint, const std::string &what = "")
 {
@@ -113,7 +110,6 @@ TraceOptions simt::read_trace(std::string *complaint)
     return options;
 }
 
-/* Returns the entries of SIMT_IGNORE. */
 static std::vector<std::string> read_ignored()
 {
     std::vector<std::string> all;

@@ -16,7 +16,6 @@ struct Order {
     uint64_t seed;
 };
 
-/* These are SIMT_TRACE and its relatives. */
 struct TraceOptions {
     static constexpr unsigned long long all = UINT64_MAX;
     const char *file;               /* null: no trace */

@@ -33,7 +33,6 @@ static void remember(const std::string &text)
         unheard.push_back(text);
 }
 
-/* The program has asked. */
 static void heard()
 {
     noticed = true;
@@ -192,7 +191,6 @@ cudaError_t cudaGetLastError(void)
 
 cudaError_t cudaPeekAtLastError(void) { return told_last(); }
 
-/* Returns its name and description. */
 static std::pair<const char *, const char *> text_of(cudaError_t error)
 {
     switch (error) {

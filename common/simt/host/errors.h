@@ -27,7 +27,6 @@ cudaError_t done(cudaError_t error);
 cudaError_t refuse(cudaError_t error, const char *pattern, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Formats as printf does, to any length. */
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 std::string format(const char *pattern, va_list arguments);
 /* Declares `text`: what a function's last parameter makes of the arguments behind it. */
@@ -54,7 +53,6 @@ bool a_kernel_failed();
 const char *last_report();
 void begin_launch();
 
-/* This is for cudaDeviceReset. */
 void clear_errors();
 
 } /* namespace simt */

@@ -31,7 +31,6 @@ size_t page_bytes();
 /* Returns the host's address of a host pointer that the fast build gave a kernel; 0 for others. */
 uintptr_t guarded_pointer(const void *address);
 
-/* Returns what cudaGetDeviceProperties and cudaMemGetInfo call the device's memory. */
 size_t device_memory_bytes();
 
 /* Returns whether [begin, begin + bytes) lies within one living allocation. */
@@ -47,7 +46,6 @@ struct OpenDeviceMemory {
     OpenDeviceMemory &operator=(const OpenDeviceMemory &) = delete;
 };
 
-/* This is cudaMalloc and its relatives. */
 cudaError_t allocate(void **pointer, size_t bytes, cudaMemoryType type);
 
 /* They serve device code: null when none is left, false when no allocation begins there. */
@@ -62,7 +60,6 @@ cudaError_t fill(void *, int value, size_t bytes, const char *call,
 /* Puts a fill off until something asks for results. False where streams do not wait. Or null. */
 extern bool (*put_off_fill)(void *pointer, int value, size_t bytes, cudaStream_t stream);
 
-/* This is for cudaDeviceReset. */
 void free_all_device_memory();
 
 /* ---- fault.cpp: signals that bad addresses and bad arithmetic raise ---- */

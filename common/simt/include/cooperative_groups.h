@@ -63,7 +63,6 @@ class lanes
         return value;
     }
 
-    /* Returns the lane whose rank in the group is `rank`. */
     int lane_of(unsigned rank) const
     {
         unsigned rest = mask_;

@@ -24,7 +24,6 @@ static void after_return_of(Thread &thread)
         open(cluster);
 }
 
-/* Who has not arrived. */
 static std::string describe(const Cluster &cluster)
 {
     std::string text = "cluster_wait()";

@@ -33,7 +33,6 @@ inline Element of_left(unsigned lane, unsigned i)
     return Element{lane / 4 + 8 * (i / 2 % 2), 2 * (lane % 4) + i % 2 + 8 * (i / 4)};
 }
 
-/* This is the 16 x 8 right factor. */
 inline Element of_right(unsigned lane, unsigned i)
 {
     return Element{2 * (lane % 4) + i % 2 + 8 * (i / 2), lane / 4};

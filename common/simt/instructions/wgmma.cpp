@@ -209,7 +209,6 @@ static void complete(void *const *slot, unsigned lanes)
     }
 }
 
-/* All threads of a warpgroup must ask for the same products in the same order. */
 static void join_warpgroup(std::vector<SharedProduct> &products, const Product &product)
 {
     if (product.number == products.size())

@@ -9,7 +9,6 @@
 namespace simt
 {
 
-/* A member is one block of a cluster. */
 struct Member {
     Block *block;
     Worker *worker;
@@ -49,7 +48,6 @@ void join_cluster(Block &block, unsigned long long turn, std::optional<Cluster> 
 bool enter_cluster(Block &block);
 /* The block has ended. Waits for the others, which may yet look for its shared memory. */
 void leave_cluster(Block &block);
-/* The launch is over. */
 void forget_clusters();
 
 /* Gives the turn away until it comes back; false when no thread of the cluster can go on. */

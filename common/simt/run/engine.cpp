@@ -77,7 +77,6 @@ void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name, Wai
     suspend(thread);
 }
 
-/* Threads whose condition has come true become ready. */
 static bool poll_conditions(Block &block)
 {
     bool any = false;
@@ -122,7 +121,6 @@ struct Step {
 
 static void resume(void *context) { simt_resume(static_cast<const simt_context *>(context)); }
 
-/* Begins the thread that was just activated. */
 static inline Step first_step(const Block &block)
 {
     return Step{block.launch->invoke, block.launch->arguments};

@@ -184,7 +184,6 @@ struct Block : BlockProgress {
     check::BlockState *checked;
 };
 
-/* Returns where a thread waits. */
 inline const Site &site_of(const Thread &thread)
 {
     return thread.wait == Wait::usual_barrier ? thread.warp->block->barrier.site : thread.site;
@@ -317,7 +316,6 @@ void fail_kernel(int signal, const siginfo_t *info);
 
 /* Returns blockIdx of the block of number `turn`. Those of a cluster follow each other. */
 uint3 launched_in_turn(const Launch &launch, unsigned long long turn);
-/* Returns a number that depends on the seed. */
 uint64_t scramble(uint64_t seed);
 /* Puts 0 to count - 1 in the order in which warps, lanes or blocks of a cluster run. */
 void put_in_order(unsigned char *numbers, unsigned count, const Order &order, uint64_t salt);

@@ -25,7 +25,6 @@ static unsigned long long resident_limit(const Launch &launch)
            unsigned(resident_blocks(launch.entry, launch.threads, launch.dynamic_shared));
 }
 
-/* Checks shapes, clusters, shared memory and cooperation. */
 static cudaError_t check_launch(const Launch &launch)
 {
     const char *name = kernel_name(launch);

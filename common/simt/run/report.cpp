@@ -48,7 +48,6 @@ struct Group {
     unsigned count;
 };
 
-/* Says in words what a thread waits for. */
 static std::string awaited(const Thread &thread)
 {
     static const char *const barriers[] = {"__syncthreads_count()", "__syncthreads_and()",

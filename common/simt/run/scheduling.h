@@ -12,7 +12,6 @@ unsigned wait_for_ready(Block &block);
 /* Leaves the running thread's context in *from and begins a thread that has not run yet. */
 uint64_t begin(Thread &thread, simt_context *from);
 
-/* Returns lanes as scheduling positions. */
 inline uint32_t in_positions(const Block &block, uint32_t lanes)
 {
     if (lanes == ~0u)

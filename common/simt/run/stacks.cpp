@@ -35,7 +35,6 @@ char *simt::reserve_stacks()
 
 void simt::release_stacks(char *area) { munmap(area, max_block_threads * stack_stride()); }
 
-/* Reads a number from a system file; returns `otherwise` when there is none. */
 static unsigned long long read_number(const std::string &path, unsigned long long otherwise)
 {
     unsigned long long number;

@@ -63,7 +63,6 @@ static bool open(Block &block)
     return true;
 }
 
-/* The running thread has arrived. */
 __attribute__((always_inline)) static inline void wait_at_barrier(Block &block, Thread &self)
 {
     Warp *warp = block.running;

@@ -76,7 +76,6 @@ void simt_barrier_drop(struct simt_barrier *barrier, simt::Site site);
 void simt_grid_sync(simt::Site site);
 int simt_is_cooperative(void);
 
-/* These return the running thread's lane, and its number in the block. */
 unsigned simt_lane(void);
 unsigned simt_thread_number(void);
 }
