@@ -8,8 +8,6 @@
 namespace simt::check
 {
 
-/* ---- pages and regions ---- */
-
 /* The table has two levels, by address bits 47..30, then 29..12: a lower one covers 1 GB. */
 constexpr unsigned page_bits = 12, table_bits = 18;
 constexpr size_t table_size = size_t{1} << table_bits;

@@ -167,8 +167,6 @@ static void close_requests(const WarpState *warp, const Instruction &instruction
     }
 }
 
-/* ---- what comes before other work ---- */
-
 static bool loads_from(Space space, const Instruction &instruction)
 {
     return instruction.place.space == space && !instruction.place.write;

@@ -30,8 +30,6 @@ static void count_barrier(BlockState *state, const char *which, Site site = nowh
 }
 
 struct Hooks final : Checker {
-    /* ---- launches and blocks ---- */
-
     uint32_t restarts = 0; /* how often blocks' numbers have started again from 1 */
 
     void launch_begin(Launch &launch) override
@@ -132,8 +130,6 @@ struct Hooks final : Checker {
         }
     }
 
-    /* ---- synchronisations ---- */
-
     void barrier_completed(Block &block) override
     {
         BlockState *state = block.checked;
@@ -217,8 +213,6 @@ struct Hooks final : Checker {
         order_proxy_fence(thread);
     }
 
-    /* ---- clusters ---- */
-
     void cluster_arrived(bool relaxed) override { arrive_at_cluster(settled_thread(), relaxed); }
 
     void cluster_barrier_completed(Cluster &cluster) override
@@ -244,8 +238,6 @@ struct Hooks final : Checker {
         delete cluster.checked;
         cluster.checked = nullptr;
     }
-
-    /* ---- accesses ---- */
 
     void atomic_access(const void *address, size_t bytes, AccessKind kind, const void *where,
                        int scope) override
@@ -329,8 +321,6 @@ struct Hooks final : Checker {
         if (thread->block->trace)
             trace_note(thread, what, object, value, size, where);
     }
-
-    /* ---- memory ---- */
 
     void described(const void *begin, size_t bytes, const struct description &about) override
     {

@@ -61,8 +61,6 @@ extern "C" void __tsan_vptr_update(void **address, void *)
     on_access(address, sizeof *address, plain_write, WHERE);
 }
 
-/* ---- structs, memcpy and its relatives ---- */
-
 /* Host code may copy gigabytes; the ends are enough to notice a device pointer. */
 static void on_block_of_memory(const void *address, size_t bytes, unsigned kind, const void *where)
 {

@@ -317,8 +317,6 @@ void order_warp(WarpState *warp, uint32_t lanes)
     }
 }
 
-/* ---- fences and publications ---- */
-
 void order_fence(ThreadState *thread, bool narrow)
 {
     if (thread->look_at)

@@ -37,10 +37,9 @@ const std::vector<Segment> &segments()
     const auto add = [](struct dl_phdr_info *info, size_t, void *) {
         for (int i = 0; i < info->dlpi_phnum; i++) {
             const ElfW(Phdr) &part = info->dlpi_phdr[i];
-            const uintptr_t begin = info->dlpi_addr + part.p_vaddr;
+            const uintptr_t base = info->dlpi_addr, begin = base + part.p_vaddr;
             if (part.p_type == PT_LOAD)
-                all.push_back(
-                    {info->dlpi_addr, begin, begin + part.p_memsz, (part.p_flags & PF_W) != 0});
+                all.push_back({base, begin, begin + part.p_memsz, (part.p_flags & PF_W) != 0});
         }
         return 0;
     };

@@ -94,8 +94,6 @@ static std::string line_json(const void *where)
     return where ? line_json(source_line(where)) : "";
 }
 
-/* ---- arrays ---- */
-
 static std::mutex described_lock;
 static std::map<uintptr_t, Array> described;
 
@@ -214,8 +212,6 @@ static std::string places_json(const char *key, const BlockState *block, uint32_
     return format(",\"%s\":[", key) + text + "]";
 }
 
-/* ---- events ---- */
-
 /* Adds an event. `warp` is null for what the block does. */
 static void add(const BlockState *block, const WarpState *warp, uint64_t time,
                 const std::string &event, const std::string &rest)
@@ -317,8 +313,6 @@ void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where
     add(block, thread->warp, trace_time(block, thread->warp), copy.load ? "tma_load" : "tma_store",
         rest);
 }
-
-/* ---- blocks and launches ---- */
 
 /* Launches begin and end one at a time, so this needs no lock. */
 static struct {

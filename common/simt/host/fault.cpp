@@ -14,16 +14,15 @@ static struct sigaction previous[NSIG];
 
 std::string simt::describe_address(const void *address)
 {
-    const char *p = static_cast<const char *>(address);
     const Allocation *near = in_device_arena(address) ? find_allocation(address) : nullptr;
-    if (p < reinterpret_cast<const char *>(4096))
+    if (uintptr_t(address) < 4096)
         return format("%p, a null pointer", address);
     if (const uintptr_t host = guarded_pointer(address))
         return format("%#zx, which is host memory: allocate it with cudaMalloc and copy the data",
                       host);
     if (!near)
         return format("%p, where there is no device memory", address);
-    const size_t at = size_t(p - near->begin);
+    const size_t at = uintptr_t(address) - uintptr_t(near->begin);
     if (at >= near->bytes)
         return format("%p, %zu bytes past the end of %s %llu (%zu bytes)", address,
                       at - near->bytes, near->freed ? "freed allocation" : "allocation",

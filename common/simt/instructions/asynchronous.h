@@ -12,8 +12,6 @@
 namespace simt
 {
 
-/* ---- what all instructions need ---- */
-
 /* Instructions that are defined only for 32 lanes meet with this mask. */
 constexpr unsigned whole_warp = ~0u;
 void require_whole_warp(unsigned lanes);
