@@ -663,10 +663,9 @@ int main(int argc, char **argv)
 {
     std::vector<string> arguments(argv + 1, argv + argc);
     const auto has = [&](const char *option) {
-        const auto at = std::find(arguments.begin(), arguments.end(), option);
-        const bool there = at != arguments.end();
-        if (there)
-            arguments.erase(at);
+        const auto end = std::remove(arguments.begin(), arguments.end(), option);
+        const bool there = end != arguments.end();
+        arguments.erase(end, arguments.end());
         return there;
     };
     const bool flat = has("--flat"), relocatable = has("--relocatable");

@@ -2,7 +2,6 @@
  * the kernel comes through on_access, to be checked against bounds, counted, and stamped. */
 #include "check/check.h"
 #include "run/cluster.h"
-
 #include <sys/mman.h>
 
 namespace simt::check

@@ -4,7 +4,6 @@
  * the whole warp last met is one request, evaluated when the warp meets again. Nothing in this
  * depends on the order in which threads or blocks run. */
 #include "check/check.h"
-
 #include <numeric>
 
 namespace simt::check

@@ -1,7 +1,6 @@
 /* Writes the sentences: what happened, where, to which memory, and what to do if that is clear. */
 #include "check/check.h"
 #include "host/errors.h"
-
 #include <regex>
 #include <set>
 

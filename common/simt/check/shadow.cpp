@@ -1,14 +1,11 @@
 /* Shadow memory remembers who touched each word last. It finds races (two accesses, one a write,
  * that nothing orders) and reads of memory that was never written, by the block if it is shared. */
 #include "check/check.h"
-
 #include <sched.h>
 #include <sys/mman.h>
 
 namespace simt::check
 {
-
-/* ---- storage ---- */
 
 /* One mapping holds `quiet`, up to a whole page, and the planes behind it. */
 static size_t quiet_bytes(const Shadow &shadow)
@@ -75,8 +72,6 @@ static void lock(Cell &cell)
 }
 
 static void unlock(Cell &cell) { __atomic_store_n(&cell.head, cell.head & ~1u, __ATOMIC_RELEASE); }
-
-/* ---- one access ---- */
 
 struct Access {
     ThreadState *thread;
@@ -448,8 +443,6 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const T
     }
     return true;
 }
-
-/* ---- entry points ---- */
 
 /* Returns one flag per word of thread-local storage; none in a program without symbols. */
 static std::vector<bool> words_of_variables()

@@ -1,7 +1,6 @@
 /* Turns addresses in the code into source lines, by addr2line, when a report is written. */
 #include "check/check.h"
 #include "host/errors.h"
-
 #include <filesystem>
 #include <link.h>
 #include <spawn.h>

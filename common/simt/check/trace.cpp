@@ -4,7 +4,6 @@
 #include "check/check.h"
 #include "host/errors.h"
 #include "instructions/tensor_map.h"
-
 #include <cerrno>
 
 namespace simt::check

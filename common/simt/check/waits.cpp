@@ -2,7 +2,6 @@
  * text: a wait is wrong only where it is of no use, next to another or with nothing after it. */
 #include "check/check.h"
 #include "host/errors.h"
-
 #include <fstream>
 #include <regex>
 #include <set>

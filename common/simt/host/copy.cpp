@@ -62,15 +62,14 @@ bool (*simt::put_off_fill)(void *pointer, int value, size_t bytes, cudaStream_t 
 cudaError_t simt::fill(void *pointer, int value, size_t bytes, const char *call,
                        cudaStream_t stream)
 {
-    const bool own_stream = stream && stream != cudaStreamLegacy;
-    if (cudaError_t error = own_stream ? standing_error_without_waiting() : standing_error())
+    if (cudaError_t error = is_own(stream) ? standing_error_without_waiting() : standing_error())
         return error;
     if (bytes == 0)
         return cudaSuccess;
     if (cudaError_t error = check_side(pointer, bytes, true, call, "the destination"))
         return error;
-    if (a_kernel_failed() ||
-        (own_stream && put_off_fill && put_off_fill(pointer, value, bytes, stream)))
+    const bool may_wait = put_off_fill && is_own(stream);
+    if (a_kernel_failed() || (may_wait && put_off_fill(pointer, value, bytes, stream)))
         return cudaSuccess;
     OpenDeviceMemory open(pointer, pointer);
     memset(pointer, value, bytes);

@@ -90,14 +90,6 @@ static cudaError_t bad_device(int device)
 
 static bool is_device(int device) { return device >= 0 && device < count_devices(); }
 
-static cudaError_t set_device(int device)
-{
-    if (!is_device(device))
-        return bad_device(device);
-    chosen_device = device;
-    return cudaSuccess;
-}
-
 static cudaError_t check_limit(cudaLimit limit)
 {
     return limit <= cudaLimitMallocHeapSize || limit >= cudaLimitMaxL2FetchGranularity

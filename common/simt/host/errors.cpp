@@ -67,12 +67,10 @@ __attribute__((constructor(102))) static void tell_at_exit() { on_exit(at_exit, 
 
 std::string simt::format(const char *pattern, va_list arguments)
 {
-    va_list again;
-    va_copy(again, arguments);
-    const int length = vsnprintf(nullptr, 0, pattern, again);
-    va_end(again);
-    std::string text(size_t(length), '\0');
-    vsnprintf(text.data(), text.size() + 1, pattern, arguments);
+    char *made = nullptr;
+    const int length = vasprintf(&made, pattern, arguments);
+    const std::string text(made, size_t(length));
+    free(made);
     return text;
 }
 

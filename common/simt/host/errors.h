@@ -17,6 +17,9 @@ cudaError_t standing_error_without_waiting();
 /* Returns the standing error, or otherwise what a call with such arguments returns. */
 cudaError_t standing_error_or(bool arguments_are_right, cudaError_t otherwise);
 
+/* The legacy default stream waits for all others. */
+inline bool is_own(cudaStream_t stream) { return stream && stream != cudaStreamLegacy; }
+
 /* Runs launches and fills that have been put off. */
 extern void (*run_waiting_launches)();
 

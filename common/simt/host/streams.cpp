@@ -25,15 +25,15 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flag
 }
 
 /* The default streams are no objects. */
-static bool is_own(cudaStream_t stream)
+static bool is_object(cudaStream_t stream)
 {
-    return stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
+    return is_own(stream) && stream != cudaStreamPerThread;
 }
 
 /* While an error stands no handle is examined: the call that should have made it has failed. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-    if (cudaError_t error = standing_error_or(is_own(stream), cudaErrorInvalidResourceHandle))
+    if (cudaError_t error = standing_error_or(is_object(stream), cudaErrorInvalidResourceHandle))
         return error;
     delete stream;
     return cudaSuccess;
@@ -43,7 +43,7 @@ cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
 {
     if (cudaError_t error = standing_error_or(flags, cudaErrorInvalidValue))
         return error;
-    *flags = is_own(stream) ? stream->flags : cudaStreamDefault;
+    *flags = is_object(stream) ? stream->flags : cudaStreamDefault;
     return cudaSuccess;
 }
 
@@ -51,7 +51,7 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority)
 {
     if (cudaError_t error = standing_error_or(priority, cudaErrorInvalidValue))
         return error;
-    *priority = is_own(stream) ? stream->priority : 0;
+    *priority = is_object(stream) ? stream->priority : 0;
     return cudaSuccess;
 }
 

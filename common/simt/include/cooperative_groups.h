@@ -90,8 +90,6 @@ inline unsigned tile_mask(unsigned size)
 
 } /* namespace details */
 
-/* ---- the block ---- */
-
 struct thread_block {
     void sync(SIMT_CALL_SITE) const { simt_syncthreads(site); }
     static unsigned thread_rank() { return simt_thread_number(); }
@@ -113,8 +111,6 @@ template <unsigned... Sizes> struct block_tile_memory {
 /* clang-format off */
 template <unsigned... Sizes> thread_block this_thread_block(block_tile_memory<Sizes...> &) { return {}; }
 /* clang-format on */
-
-/* ---- the grid ---- */
 
 struct grid_group {
     bool is_valid() const { return simt_is_cooperative(); }

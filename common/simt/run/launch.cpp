@@ -87,11 +87,6 @@ static cudaError_t check_launch(const Launch &launch)
     return cudaSuccess;
 }
 
-static bool on_the_default_stream(const Launch &launch)
-{
-    return !launch.stream || launch.stream == cudaStreamLegacy;
-}
-
 static void begin(Launch &launch)
 {
     catch_faults(fail_kernel);
@@ -176,7 +171,7 @@ static bool wait_to_fill(void *pointer, int value, size_t bytes, cudaStream_t st
 /* Launches on streams of their own wait until something asks for results. Arguments are copied. */
 static bool put_off(const std::shared_ptr<Launch> &launch)
 {
-    if (launch->order.kind != Order::overlap || on_the_default_stream(*launch))
+    if (launch->order.kind != Order::overlap || !is_own(launch->stream))
         return false;
     /* This is as aligned as any kernel's arguments: a CUtensorMap lies at a multiple of 64. */
     struct alignas(64) ArgumentBytes {
@@ -207,7 +202,7 @@ static cudaError_t launch_kernel(const struct simt_launch *asked)
     Launch &launch = *shared;
     if (cudaError_t error = check_launch(launch))
         return error;
-    if (on_the_default_stream(launch))
+    if (!is_own(launch.stream))
         run_waiting_launches();
     std::string complaint;
     const Environment environment = read_environment(&complaint);

@@ -218,8 +218,6 @@ SIMT_TO_INTEGER(__double2ull, double, unsigned long long)
 SIMT_INLINE(double, __int2double_rn, (int x), x)
 SIMT_INLINE(double, __uint2double_rn, (unsigned int x), x)
 
-/* ---- The same bits under another type ---- */
-
 SIMT_INLINE(int, __float_as_int, (float x), simt::same_bits<int>(x))
 SIMT_INLINE(unsigned int, __float_as_uint, (float x), simt::same_bits<unsigned int>(x))
 SIMT_INLINE(float, __int_as_float, (int x), simt::same_bits<float>(x))
@@ -229,8 +227,6 @@ SIMT_INLINE(double, __longlong_as_double, (long long x), simt::same_bits<double>
 SIMT_INLINE(int, __double2hiint, (double x), int(simt::same_bits<uint64_t>(x) >> 32))
 SIMT_INLINE(int, __double2loint, (double x), int(simt::same_bits<uint64_t>(x)))
 SIMT_INLINE(double, __hiloint2double, (int high, int low), simt::same_bits<double>(simt::joined(uint32_t(high), uint32_t(low))))
-
-/* ---- Integers ---- */
 
 SIMT_INLINE(int, __popc, (unsigned int x), __builtin_popcount(x))
 SIMT_INLINE(int, __popcll, (unsigned long long x), __builtin_popcountll(x))
