@@ -16,10 +16,8 @@ static void remember_launch(const Launch &launch, const struct counters &counted
     std::lock_guard<std::mutex> hold(lock);
     std::string name = kernel_name(launch);
     for (auto &kernel : kernels)
-        if (kernel.first == name) {
-            add_counters(&kernel.second, counted);
-            return;
-        }
+        if (kernel.first == name)
+            return add_counters(&kernel.second, counted);
     kernels.emplace_back(name, counted);
 }
 

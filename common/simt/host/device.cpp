@@ -3,7 +3,6 @@
 #include "host/errors.h"
 #include "host/memory.h"
 #include "host/environment.h"
-#include "host/symbols.h"
 #include <algorithm>
 #include <cstring>
 #include <map>

@@ -59,36 +59,38 @@ Order simt::read_order(std::string *complaint)
     return {Order::in_order, seed};
 }
 
-/* Returns the number, from 1, of what shall fail: a launch or a tensor map; 0 for none. */
-static Number read_failing(bool map, std::string *complaint)
-{
-    return read_number(map ? "SIMT_FAIL_MAP" : "SIMT_FAIL_LAUNCH", 1, UINT64_MAX, 0, complaint,
-                       format("the number of a %s, counted from 1", map ? "tensor map" : "launch"));
-}
+/* One of these shall fail, by its number from 1 since the variable was set. */
+struct Failing {
+    const char *variable, *what;
+    std::atomic<Number> counted{0};
+};
+static Failing launches = {"SIMT_FAIL_LAUNCH", "launch"}, maps = {"SIMT_FAIL_MAP", "tensor map"};
 
-/* Counts calls since `failing` was set. Is this one to fail? A launch complains of a bad value. */
-static bool is_to_fail(Number failing, std::atomic<Number> *counted)
+/* Returns the number; 0 for none. A launch complains of a bad value. */
+static Number read_failing(Failing &of, std::string *complaint)
 {
+    const std::string number = format("the number of a %s, counted from 1", of.what);
+    const Number failing = read_number(of.variable, 1, UINT64_MAX, 0, complaint, number);
     if (failing == 0)
-        *counted = 0;
-    return failing != 0 && ++*counted == failing;
+        of.counted = 0;
+    return failing;
 }
-
-static std::atomic<Number> counted_maps;
 
 cudaError_t simt::fail_if_injected(const char *call)
 {
-    static std::atomic<Number> counted;
-    if (read_failing(true, nullptr) == 0)
-        counted_maps = 0;
-    const Number failing = read_failing(false, nullptr);
-    return !is_to_fail(failing, &counted)
+    read_failing(maps, nullptr);
+    const Number failing = read_failing(launches, nullptr);
+    return failing == 0 || ++launches.counted != failing
                ? cudaSuccess
                : refuse(cudaErrorLaunchOutOfResources,
                         "%s: SIMT_FAIL_LAUNCH makes launch %llu fail", call, failing);
 }
 
-bool simt::map_is_to_fail() { return is_to_fail(read_failing(true, nullptr), &counted_maps); }
+bool simt::map_is_to_fail()
+{
+    const Number failing = read_failing(maps, nullptr);
+    return failing != 0 && ++maps.counted == failing;
+}
 
 int simt::read_exit_status(int otherwise, std::string *complaint)
 {
@@ -154,8 +156,8 @@ Environment simt::read_environment(std::string *complaint)
         read_order(complaint), unsigned(read_number("SIMT_WORKERS", 1, 1024, workers, complaint)),
         read_trace(complaint)};
     read_architectures(complaint);
-    read_failing(false, complaint);
-    read_failing(true, complaint);
+    read_failing(launches, complaint);
+    read_failing(maps, complaint);
     read_exit_status(0, complaint);
     for (const std::string &entry : read_ignored()) {
         const std::string kind = entry.substr(0, entry.find(':'));

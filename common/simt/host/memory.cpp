@@ -221,13 +221,12 @@ void *simt::allocate_in_kernel(size_t bytes)
 static std::string free_device(void *pointer)
 {
     std::lock_guard<std::mutex> lock(mutex);
-    Allocation *allocation = find_locked(pointer);
-    if (!allocation || allocation->begin != pointer)
+    Allocation *found = find_locked(pointer);
+    if (!found || found->begin != pointer)
         return "no allocation begins there";
-    if (allocation->freed)
-        return format("freed already (allocation %llu, %zu bytes)", allocation->number,
-                      allocation->bytes);
-    give_back(*allocation);
+    if (found->freed)
+        return format("freed already (allocation %llu, %zu bytes)", found->number, found->bytes);
+    give_back(*found);
     return "";
 }
 

@@ -1,6 +1,6 @@
 /* Reads the program's symbol table, once. A __shared__ variable is a thread-local one, mostly in
  * its kernel, whose symbol has the variable's name added: _Z4tilePf holds _ZZ4tilePfE2As. */
-#include "host/symbols.h"
+#include "host/device.h"
 #include <cstring>
 #include <cxxabi.h>
 #include <fcntl.h>
