@@ -9,12 +9,10 @@
  *     __device__ int n;            static int n;     each file has its own, unless --relocatable
  *     __launch_bounds__(n)         simt_launch_bounds(n), the kernel's first statement
  *     cudaMemcpy(...);             simt::not_looked_at("cudaMemcpy", cudaMemcpy(...));
- *
- * and, in device code only,
+ * in device code only
  *     clock(), malloc(n), free(p), new T    simt_device_clock(), ..., new (simt::device_heap) T
  *
  *     simt-translate STORAGE [--flat] [--relocatable] [TOKENS] < PREPROCESSED > REWRITTEN
- *
  * --flat asks the compiler to put the functions that a kernel calls in their callers' place. The
  * file TOKENS gets what was read outside the system's headers: a line for each token, directive and
  * line marker. Literals are only "" or 0 there. */

@@ -143,13 +143,6 @@ void look_at_next(ThreadState *thread)
     thread->thread->recent = &none;
 }
 
-static void remember_look(BlockState *block, const void *address, uint32_t place)
-{
-    if (block->looks[0].address != address)
-        block->looks[1] = block->looks[0];
-    block->looks[0] = Look{address, place};
-}
-
 Look other_look(const BlockState *block, uintptr_t address)
 {
     for (const Look &look : block->looks)
@@ -216,9 +209,11 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
                 thread->unfenced_write = true;
         }
         if (kind >= volatile_read && kind <= atomic_update) {
-            if (region)
-                remember_look(block, pointer, place.number);
             block->last_look = {pointer, place.number};
+            if (region && block->looks[0].address != pointer)
+                block->looks[1] = block->looks[0];
+            if (region)
+                block->looks[0] = block->last_look;
             block->last_looker = thread->number;
             block->last_look_time = block->full_time;
             order_atomic(thread, pointer, region, writes(kind));

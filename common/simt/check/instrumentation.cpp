@@ -1,6 +1,5 @@
-/* The compiler put these calls into the kernels (check/flags), one before every access to memory,
- * under the names of GCC's thread and undefined-behaviour sanitizers, whose libraries are not
- * linked. The return address tells which access it is. */
+/* The compiler put these calls before accesses to memory (check/flags), under the names of GCC's
+ * sanitizers, whose libraries are not linked. The return address tells which access it is. */
 #include "check/check.h"
 #include "host/errors.h"
 

@@ -1,5 +1,4 @@
 /* Decides which accesses are ordered before which, by the part of CUDA's memory model in use.
- *
  * A block's time is the number of synchronisations in it so far. A thread stamps its accesses with
  * the time of its own last synchronisation. "Thread T knows what thread S did before time t" is
  * then one number:
@@ -65,13 +64,6 @@ static const ClusterKnowledge *knowledge(const ThreadState *thread)
     return phase == 0 ? nullptr : &state->completed[phase % 2];
 }
 
-static bool cluster_orders(const ThreadState *thread, const Stamp &earlier)
-{
-    const ClusterKnowledge *known = knowledge(thread);
-    const int rank = known ? cluster_rank_of(thread->block, earlier.block) : -1;
-    return rank >= 0 && covers(known->known[rank], earlier);
-}
-
 static Learnt &learnt_by(ThreadState *thread)
 {
     if (!thread->learnt)
@@ -98,7 +90,9 @@ static bool knows_of_block(ThreadState *thread, const Stamp &earlier)
 bool ordered_before(const Stamp &earlier, ThreadState *thread)
 {
     const BlockState *block = thread->block;
-    if (cluster_orders(thread, earlier))
+    const ClusterKnowledge *known = knowledge(thread);
+    const int rank = known ? cluster_rank_of(block, earlier.block) : -1;
+    if (rank >= 0 && covers(known->known[rank], earlier))
         return true;
     if (earlier.block == block->number) {
         unsigned number = earlier.thread();

@@ -63,12 +63,6 @@ static std::string shortened(std::string line)
     return line.compare(0, here.size(), here) == 0 ? line.substr(here.size()) : line;
 }
 
-static bool in_library(const std::string &line)
-{
-    return line.find("simt/include/") != std::string::npos ||
-           line.find("/include/c++/") != std::string::npos;
-}
-
 /* Starts an addr2line that reads addresses and writes lines, for as long as the program lives, at
  * the other end of the file that is returned; null where there is none. */
 static FILE *start_reader()
@@ -107,14 +101,16 @@ std::string source_line(const void *where)
     /* `where` is a return address: the call is the instruction before. */
     const uintptr_t offset = number_of(where) - segments()[0].base - 1;
     dprintf(fileno(reader), "%#zx\n0\n", size_t(offset));
+    std::string &best = found->second;
+    const auto has = [&](const char *folder) { return best.find(folder) != std::string::npos; };
     char line[4096];
     for (bool first = true; fgets(line, sizeof line, reader); first = false) {
         if (line[0] == '?' && !first)
             break;
-        if (line[0] != '?' && (found->second.empty() || in_library(found->second)))
-            found->second = line;
+        if (line[0] != '?' && (best.empty() || has("simt/include/") || has("/include/c++/")))
+            best = line;
     }
-    return found->second = shortened(found->second);
+    return best = shortened(best);
 }
 
 } /* namespace simt::check */

@@ -1,6 +1,5 @@
-/* The trace (SIMT_TRACE): README.md describes the format. A block's events are kept until it ends,
- * sorted by its own clock, and written at the end of the launch in the order of the blocks. So a
- * trace depends neither on the number of workers nor on which was faster. */
+/* The trace: README.md describes it. A block's events are kept until it ends, sorted by its clock,
+ * and written in the order of the blocks: neither the number of workers nor their speed shows. */
 #include "check/check.h"
 #include "host/errors.h"
 #include "instructions/tensor_map.h"

@@ -5,8 +5,7 @@
  * Who adds to the runtime follows these rules, because the checker watches kernels:
  * - memory that a kernel touches is arguments, stack, shared, device, constant or read-only memory;
  * - make atomic operations through atomic_access() here, out of the compiler's sight, not with
- *   __atomic built-ins; one with release or acq_rel order is a thread_fence() and then the atomic.
- */
+ *   __atomic built-ins; one with release or acq_rel order is thread_fence() and the atomic. */
 #pragma once
 
 #include <cstddef>

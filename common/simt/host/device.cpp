@@ -155,15 +155,6 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
                   "cudaDeviceGetAttribute: the CPU backend has no attribute %d", int(attribute));
 }
 
-cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
-{
-    if (least)
-        *least = 0;
-    if (greatest)
-        *greatest = -5;
-    return cudaSuccess;
-}
-
 cudaError_t cudaDeviceReset(void)
 {
     free_all_device_memory();

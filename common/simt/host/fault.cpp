@@ -1,6 +1,5 @@
-/* Handles signals that device memory and kernels cause. Faults of host code are explained where a
- * device pointer was followed, and go on to the previous handler. The handler of kernels' faults
- * never returns, so signals are not blocked meanwhile (SA_NODEFER). */
+/* Handles signals. Faults of host code are explained where a device pointer was followed, and go on
+ * to the previous handler. That of kernels never returns: nothing is blocked (SA_NODEFER). */
 #include "host/errors.h"
 #include "host/memory.h"
 #include <atomic>

@@ -1,6 +1,5 @@
-/* <mma.h> of the CPU backend has CUDA's warp matrix functions, for 16 x 16 x 16 products of halves
- * or bfloat16 with float sums. CUDA does not say which element of the matrix a fragment's x[i] is,
- * only that fragments of one kind agree. Here a lane has eight elements of each. */
+/* CUDA's warp matrix functions, for 16 x 16 x 16 products of halves or bfloat16 with float sums.
+ * Which element of the matrix a fragment's x[i] is, CUDA does not say. A lane has eight of each. */
 #pragma once
 
 #include <cuda_bf16.h>

@@ -1,7 +1,6 @@
-/* These are the PTX instructions that the kernels use: the CPU backend's text of
- * common/device/gpu/ptx.cuh, which documents them. Those of one line are here, the others in
- * common/simt/instructions/. What the hardware would silently do wrong is reported, and
- * asynchronous instructions complete as late as the rules allow: see INSTRUCTIONS.md. */
+/* The PTX instructions of common/device/gpu/ptx.cuh, which documents them. Those of one line are
+ * here, the others in common/simt/instructions/. What the hardware would silently do wrong is
+ * reported, and asynchronous instructions complete as late as the rules allow: INSTRUCTIONS.md. */
 #ifndef COMMON_PTX_CUH
 #define COMMON_PTX_CUH
 

@@ -1,6 +1,5 @@
-/* dim3 and CUDA's small vectors: char1 to double4, and make_char1() to make_double4(). In C++ one
- * that the hardware moves with one instruction (2 or 4 components) is copied through one machine
- * word of its size, so that a float4 load stays one load in the compiled program too. */
+/* dim3 and CUDA's small vectors: char1 to double4. In C++ those of 2 or 4 components are copied as
+ * one machine word, so that a float4 load stays one load in the compiled program too. */
 #pragma once
 
 #include <stdint.h>

@@ -1,9 +1,8 @@
-/* The tensor cores' arithmetic is defined here in this way: every product of two halves, or of two
- * bfloat16 short of overflow, is exact in float, and the sum takes the products in the order of k,
- * with one rounding each: d = (((d + a0 * b0) + a1 * b1) + ...). The hardware adds several products
- * at once, aligned to the largest, and drops what falls below. How many products it adds, and what
- * it drops, differs between architectures. So the last bits differ from a GPU's, by no more than a
- * rounding or two per product. */
+/* The tensor cores' arithmetic here: every product of two halves, or of two bfloat16 short of
+ * overflow, is exact in float, and the sum takes the products in the order of k, with one rounding
+ * each: d = (((d + a0 * b0) + a1 * b1) + ...). The hardware adds several at once, aligned to the
+ * largest, and drops what falls below, as the architecture has it. So the last bits differ from a
+ * GPU's, by no more than a rounding or two per product. */
 #pragma once
 
 #include <cstdint>

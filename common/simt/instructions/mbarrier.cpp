@@ -50,11 +50,10 @@ void simt::count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long byt
 /* Says what the barrier lacks, arrivals or bytes, or has too many of. */
 static std::string describe(const Mbarrier &barrier)
 {
-    std::string bytes;
-    if (barrier.bytes > 0)
-        bytes = format("; %lld announced bytes are not being copied", barrier.bytes);
-    else if (barrier.bytes < 0)
-        bytes = format("; %lld bytes more were copied than announced", -barrier.bytes);
+    const std::string bytes =
+        barrier.bytes > 0   ? format("; %lld announced bytes are not being copied", barrier.bytes)
+        : barrier.bytes < 0 ? format("; %lld bytes more were copied than announced", -barrier.bytes)
+                            : "";
     return format("an mbarrier (phase %llu, parity %llu, lacks %u of %u arrivals%s)", barrier.phase,
                   barrier.phase % 2, barrier.missing, barrier.expected, bytes.c_str());
 }

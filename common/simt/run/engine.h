@@ -1,8 +1,7 @@
-/* This says what a launch, a block, a warp and a thread are while they run, and what the files of
- * this room do for each other, and for threads/ and instructions/.
- *
- * One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on a fiber
- * of that worker, so nothing in Block, Warp or Thread needs a lock: workers share only Launch. */
+/* Launches, blocks, warps and threads while they run, and what this room does for itself and
+ * others. One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on
+ * a fiber of that worker, so nothing in Block, Warp or Thread needs a lock: workers share only
+ * Launch. */
 #pragma once
 
 #include "host/checker.h"
@@ -340,9 +339,8 @@ void put_in_order(unsigned char *numbers, unsigned count, const Order &order, ui
 
 /* ---- pool.cpp: the OS threads that run blocks ---- */
 
-/* Runs the blocks of the launch before launch.stop_at. Begins with `workers` OS threads (for a
- * cooperative launch, one for each block). When no block ends for a while, it adds more, up to
- * `resident`, because running blocks may be waiting for blocks that have not begun. */
+/* Runs the blocks before launch.stop_at on `workers` OS threads (in a cooperative launch on one for
+ * each). When none ends for a while, up to `resident`: blocks may be waiting for others. */
 cudaError_t run_on_workers(Launch &, unsigned workers, unsigned long long resident, bool traced);
 /* Does grid.sync() at `site`, once per block and barrier: its OS thread waits for the others'. */
 void wait_for_grid(Block &block, Site site);

@@ -1,8 +1,6 @@
 /* Kernel launches. simtcc rewrites
- *
  *     kernel<16><<<grid, block, shared, stream>>>(a, b)
  * to  simt::simt_kernel("kernel<16>", FIND, CALL, grid, block, shared, stream)(a, b)
- *
  * with two lambdas: FIND hands the kernel's address to whatever it is given, CALL calls the kernel
  * by its name, so that the compiler says in the author's line what is wrong with the arguments.
  * Names begin with simt_ because a macro around the launch may have any other. */

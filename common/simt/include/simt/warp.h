@@ -35,9 +35,8 @@ extern "C" {
  * returned). Runs once, while the lanes wait, on one of their stacks. */
 typedef void simt_meeting(void *const *slot, unsigned lanes);
 
-/* The calling lane meets the other lanes of `mask` that call with the same mask and `run`. `what`
- * names the operation in reports. orders_memory is nonzero for operations that order memory between
- * the lanes (__syncwarp), zero for those that do not (shuffles, votes). */
+/* The calling lane meets those of `mask` that call with the same mask and `run`. `what` names it in
+ * reports. orders_memory: as __syncwarp does between the lanes, and shuffles and votes do not. */
 void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, int orders_memory,
                simt::Site site);
 
