@@ -199,8 +199,8 @@ def picture_06_mma_ordered():
             picture.text(38 + number * 49, y + 92, count, "m s", "middle")
         y += 104
         y = waves(picture, y, keys) + 14
-    picture.text(16, y + 4,
-                 "The bars below: three multiprocessors, each of which takes the next block when it is free. Six colours of blocks take turns; to the right: time.", "m")
+    picture.text(16, y + 4, "The bars below: three multiprocessors, each of which takes the next block when it is free. To the right: time.", "m")
+    picture.text(16, y + 22, "A colour is a block; six take turns.", "m")
     return picture
 
 
