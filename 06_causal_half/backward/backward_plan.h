@@ -12,6 +12,22 @@ enum { BACKWARD_QUERIES = 64, BACKWARD_KEYS = 64 };
 enum { BACKWARD_WGMMA_KEYS = 128 };
 #define BACKWARD_WGMMA_QUERIES(HEAD_DIM) ((HEAD_DIM) <= 64 ? 128 : 64)
 
+/* Which keys of which head, over all batches, a block of backward_wgmma owns. With a mask the first
+ * keys are seen by most queries: those blocks come first, and short ones fill the gaps. */
+struct key_tile {
+    int kv_head, key0;
+};
+
+static inline __host__ __device__ struct key_tile key_tile_of(bool causal, int block, int kv_heads,
+                                                              int seq_kv)
+{
+    const int tiles = ceil_div(seq_kv, BACKWARD_WGMMA_KEYS);
+    struct key_tile tile;
+    tile.kv_head = causal ? block % kv_heads : block / tiles;
+    tile.key0 = (causal ? block / kv_heads : block % tiles) * BACKWARD_WGMMA_KEYS;
+    return tile;
+}
+
 /* The tiles of Br queries begin here for a tile of keys that begins at key0: queries before do not
  * see it. */
 static inline __host__ __device__ int backward_first_query(bool causal, int key0, int seq_q,

@@ -39,15 +39,10 @@ struct backward_problem {
     float scale_log2;
 };
 
-/* Which keys a block owns. With a mask the first keys are seen by most queries: those blocks come
- * first, and short ones fill the gaps. */
 template <bool CAUSAL>
-static __device__ __forceinline__ void find_block(int &kv_head, int &key0,
-                                                  const struct attention_backward &call)
+static __device__ __forceinline__ struct key_tile own_keys(const struct attention_backward &call)
 {
-    const int key_tiles = ceil_div(call.seq_kv, Bc), kv_heads = call.batch * call.kv_heads;
-    kv_head = CAUSAL ? blockIdx.x % kv_heads : blockIdx.x / key_tiles;
-    key0 = (CAUSAL ? blockIdx.x / kv_heads : blockIdx.x % key_tiles) * Bc;
+    return key_tile_of(CAUSAL, blockIdx.x, call.batch * call.kv_heads, call.seq_kv);
 }
 
 /* Where in a tile of ROWS rows the 8 elements of row `row` from column `col`, a multiple of 8,
@@ -89,8 +84,8 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
 {
     const struct attention_backward &call = problem.call;
     const int seq_q = call.seq_q, group = call.heads / call.kv_heads;
-    int kv_head, key0;
-    find_block<CAUSAL>(kv_head, key0, call);
+    const struct key_tile own = own_keys<CAUSAL>(call);
+    const int kv_head = own.kv_head, key0 = own.key0;
     if (threadIdx.x % WARP == 0) {
         mbarrier_arrive_expect(&shared->keys_full, sizeof shared->K + sizeof shared->V);
         load_panels<Bc, Config::HEAD_DIM>(shared->K, &problem.K, key0, kv_head, &shared->keys_full);
