@@ -136,6 +136,33 @@ FEATURE(pitched_volume)
     return wrong;
 }
 
+FEATURE(memory_pool)
+{
+    enum { BYTES = 1 << 20 };
+    cudaMemPool_t pool;
+    void *taken = NULL;
+    int reuse = 0;
+    uint64_t kept = UINT64_MAX, asked = 0, none = 0, before = 0, while_taken = 0, after = 0,
+             highest = 0;
+    if (cudaDeviceGetDefaultMemPool(&pool, 0) ||
+        cudaMemPoolGetAttribute(pool, cudaMemPoolReuseAllowOpportunistic, &reuse) ||
+        cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept) ||
+        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &asked) ||
+        cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &none) ||
+        cudaMallocAsync(&taken, 2 * BYTES, 0) || cudaFreeAsync(taken, 0) ||
+        cudaStreamSynchronize(0) ||
+        cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &none) ||
+        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &before) ||
+        cudaMallocAsync(&taken, BYTES, 0) ||
+        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &while_taken) ||
+        cudaFreeAsync(taken, 0) || cudaStreamSynchronize(0) ||
+        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &after) ||
+        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &highest))
+        return call_failed();
+    return (reuse != 1) + (asked != kept) + (while_taken != before + BYTES) + (after != before) +
+           (highest != while_taken);
+}
+
 __global__ void add(float *data, float value)
 {
     data[blockIdx.x * blockDim.x + threadIdx.x] += value;

@@ -25,6 +25,7 @@ static std::vector<Allocation *> allocations; /* all that ever existed, by addre
 static std::vector<Allocation *> closable;    /* living ones that the host may not touch */
 static unsigned openings;                     /* OpenDeviceMemory objects that exist */
 static size_t in_use;
+static uint64_t pool[cudaMemPoolAttrUsedMemHigh + 1] = {0, 1, 1, 1}; /* its attributes */
 
 size_t simt::page_bytes() { return size_t(getpagesize()); }
 
@@ -135,6 +136,16 @@ OpenDeviceMemory::~OpenDeviceMemory()
         open_or_close_all();
 }
 
+/* Adds to what is in use, and to its highest number since the program last set that. */
+static void use(size_t more)
+{
+    in_use += more;
+    for (int current : {cudaMemPoolAttrReservedMemCurrent, cudaMemPoolAttrUsedMemCurrent}) {
+        pool[current] = in_use;
+        pool[current + 1] = std::max(pool[current + 1], pool[current]);
+    }
+}
+
 /* Takes whole pages of the arena, and one inaccessible; null if there are none. It is locked. */
 static Allocation *take_pages(size_t bytes, size_t alignment, cudaMemoryType type)
 {
@@ -152,7 +163,7 @@ static Allocation *take_pages(size_t bytes, size_t alignment, cudaMemoryType typ
                                             allocations.size() + 1,      nullptr};
     arena_next += pages + page_bytes();
     allocations.push_back(allocation);
-    in_use += bytes;
+    use(bytes);
     poison(allocation->begin, bytes);
     checker->allocated(*allocation);
     if (!allocation->for_host_too())
@@ -183,9 +194,8 @@ cudaError_t simt::allocate(void **pointer, size_t bytes, cudaMemoryType type)
         return refuse(cudaErrorMemoryAllocation,
                       "the system has no memory, or no addresses, for %zu bytes", bytes);
     *pointer = allocation->begin;
-    if (allocation
-            ->for_host_too()) /* whose fresh pages are zero: programs have come to rely on it */
-        memset(*pointer, 0, bytes);
+    if (allocation->for_host_too())
+        memset(*pointer, 0, bytes); /* as fresh pages are: programs have come to rely on it */
     open_or_close_all();
     return cudaSuccess;
 }
@@ -197,7 +207,7 @@ static void give_back(Allocation &allocation)
     open(allocation, false);
     closable.erase(std::remove(closable.begin(), closable.end(), &allocation), closable.end());
     allocation.freed = true;
-    in_use -= allocation.bytes;
+    use(-allocation.bytes);
     checker->freed(allocation);
 }
 
@@ -361,6 +371,18 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
         *attributes = {in->type, 0, same, in->for_host_too() ? same : nullptr};
     else
         *attributes = {cudaMemoryTypeUnregistered, cudaInvalidDeviceId, nullptr, same};
+    return cudaSuccess;
+}
+
+cudaError_t simt::pool_attribute(cudaMemPoolAttr attribute, void *to, const void *from)
+{
+    const bool known = attribute >= 1 && attribute <= cudaMemPoolAttrUsedMemHigh;
+    if (cudaError_t error = standing_error_or(known && (to || from), cudaErrorInvalidValue))
+        return error;
+    std::lock_guard<std::mutex> lock(mutex);
+    memcpy(to ? to : &pool[attribute], from ? from : &pool[attribute],
+           attribute < cudaMemPoolAttrReleaseThreshold ? sizeof(int) : sizeof *pool);
+    use(0);
     return cudaSuccess;
 }
 

@@ -47,6 +47,8 @@ struct OpenDeviceMemory {
 };
 
 cudaError_t allocate(void **pointer, size_t bytes, cudaMemoryType type);
+/* Copies a memory pool's attribute to one place or from the other, of which one is null. */
+cudaError_t pool_attribute(cudaMemPoolAttr attribute, void *to, const void *from);
 
 /* They serve device code: null when none is left, false when no allocation begins there. */
 void *allocate_in_kernel(size_t bytes);
