@@ -364,35 +364,23 @@ struct Translator {
         return list;
     }
 
-    /* A kernel's heading begins at `i`. Its name is before a parenthesis, or alone in a pair. */
+    /* A kernel's heading begins at `i`. Its name is before a parenthesis, or alone in a pair. If
+     * its body follows, reports can name its parameters. */
     void note_kernel(size_t i)
     {
         for (bool seen = false; i < t.size() && !is(i, ";", "}") && !(seen && is(i, "{")); i++)
             if (is(i, "(", "{")) {
+                const size_t end = closing(i);
                 seen = seen || is(i, "(");
                 kernels.insert({t[i - 1].spelling, t[i + 1].spelling});
-                if (t[i - 1].kind == word && is(closing(i) + 1, "{", ";"))
+                if (t[i - 1].kind == word && is(end + 1, "{", ";"))
                     headings.insert(i - 1);
-                i = closing(i);
-            }
-    }
-
-    /* A kernel's heading begins at `i`: if its body follows, reports can name its parameters. */
-    void note_parameters(size_t i)
-    {
-        for (; i < t.size() && !is(i, ";", "{", "}"); i++) {
-            if (!is(i, "("))
-                continue;
-            const size_t end = closing(i);
-            if (t[i - 1].kind == word && is(end + 1, "{") && end > i + 1) {
-                const string list = parameter_names(i);
-                if (!list.empty())
+                const string list = headings.count(i - 1) ? parameter_names(i) : "";
+                if (!list.empty() && is(end + 1, "{"))
                     names += " simt_name_parameters(" + quoted(t[i - 1].spelling) + ", " +
                              quoted(list) + ");";
-                return;
+                i = end;
             }
-            i = end;
-        }
     }
 
     /* Returns whether a statement begins at a token, as far as that can be told. */
@@ -467,8 +455,6 @@ struct Translator {
             replace(i, linkage(i));
         } else if (is(i, "__global__", "__device__", "__host__")) {
             (is(i, "__host__") ? host_heading : device_heading) = true;
-            if (is(i, "__global__"))
-                note_parameters(i + 1);
             replace(i, flat && !is(i, "__host__") ? "__attribute__((flatten))"
                                                   : string(t[i].spelling.size(), ' '));
         } else if (is(i, "__launch_bounds__") && is(i + 1, "(")) {
@@ -667,9 +653,7 @@ int main(int argc, char **argv)
     };
     const bool flat = has("--flat"), relocatable = has("--relocatable");
     if (arguments.empty() || arguments.size() > 2) {
-        std::cerr
-            << "usage: simt-translate STORAGE [--flat] [--relocatable] [TOKENS] < PREPROCESSED > "
-               "REWRITTEN\n";
+        std::cerr << "usage: simt-translate STORAGE [--flat] [--relocatable] [TOKENS] < IN > OUT\n";
         return 2;
     }
     std::ios::sync_with_stdio(false);

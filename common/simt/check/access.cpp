@@ -267,7 +267,7 @@ int cluster_rank_of(const BlockState *block, uint32_t number)
     return -1;
 }
 
-void store_in_cluster(BlockState *home, uintptr_t to, unsigned bytes, unsigned kind,
+void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
                       const void *where)
 {
     ThreadState *thread = current_thread_state();
@@ -281,7 +281,7 @@ void store_in_cluster(BlockState *home, uintptr_t to, unsigned bytes, unsigned k
     if (home != block && known_cluster_phase(thread) == 0)
         report_visit(block, home, stamp,
                      "which may not have begun: no cluster_wait() has come before");
-    shadow_access(thread, home, home->shared, to, bytes, kind, place);
+    shadow_access(thread, home, home->shared, address, bytes, kind, place);
     /* A block that waits for a copy exists until it arrives. Others are reported at their end. */
     if (home != block && kind != proxy_write_pending)
         home->visits[{stamp.block, stamp.thread()}] = stamp;

@@ -285,7 +285,7 @@ struct WarpState {
     Recent recent;
     /* It says how often each lane loaded from shared memory before, if anything asked. */
     bool asked_for_loads = false;
-    unsigned long long shared_loads[warp_size];
+    size_t shared_loads[warp_size];
     /* They say how often each of these lanes loaded from global memory and not from shared. */
     uint32_t ahead = 0;
     size_t loads_ahead[warp_size];
@@ -344,6 +344,7 @@ struct Overwrite {
     uint32_t before;
 };
 
+/* An access that may have to be reported. */
 struct Touch {
     uintptr_t address;
     unsigned bytes;
@@ -460,7 +461,7 @@ Look other_look(const BlockState *block, uintptr_t address);
 void on_range(const void *address, size_t bytes, unsigned kind, const void *where);
 int cluster_rank_of(const BlockState *block, uint32_t number); /* -1: not of its cluster */
 /* The running thread stores in the shared memory of `home`, or uses an mbarrier there. */
-void store_in_cluster(BlockState *home, uintptr_t, unsigned bytes, unsigned kind,
+void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
                       const void *where);
 /* It comes before the last thread returns: none that could still come may have visited. */
 void settle_visits(BlockState *block);
@@ -545,6 +546,8 @@ struct Segment {
 const std::vector<Segment> &segments();
 bool in_read_only_data(uintptr_t address);
 
+/* ---- names of arrays: of arguments by report.cpp, of what is described by trace.cpp ---- */
+
 /* An argument is a device pointer that the kernel was given. */
 struct Argument {
     uintptr_t pointer;
@@ -598,16 +601,20 @@ std::string misplaced_copy_wait(const std::string &file, int read, const CopyRea
 /* Returns the device pointers among the launch's arguments, in the parameters' order. */
 Arguments pointer_arguments(const LaunchState *launch);
 
-/* Both return if SIMT_IGNORE says so. A race ends the second access's block, if not null. */
+/* Both return if SIMT_IGNORE says so. A race ends the block in which the second access was made,
+ * unless that is null because it may be over. */
 void report_race(LaunchState *launch, BlockState *block, const Race &race);
 void report_uninitialised(const Uninitialised &found);
 void tell_what_passed(const LaunchState *launch); /* on stderr, once for each kernel */
-/* Says what is missing for the access to the shared memory of another block. */
-[[noreturn]] void report_visit(BlockState *, const BlockState *home, const Stamp &, const char *);
-[[noreturn]] void report_unfenced(const ThreadState *, uintptr_t, const Stamp &, const Stamp &read);
+/* `how` says what is missing for the access to the shared memory of another block. */
+[[noreturn]] void report_visit(BlockState *block, const BlockState *home, const Stamp &visit,
+                               const char *how);
+[[noreturn]] void report_unfenced(const ThreadState *thread, uintptr_t address, const Stamp &write,
+                                  const Stamp &read);
 [[noreturn]] void report_touch(const ThreadState *thread, const Touch &touch);
-[[noreturn]] void blame(const ThreadState *, const std::string &text,
-                        cudaError_t = cudaErrorLaunchFailure);
+/* Gives the text, and says which thread it was. */
+[[noreturn]] void blame(const ThreadState *thread, const std::string &text,
+                        cudaError_t error = cudaErrorLaunchFailure);
 /* Reports an access by host code if it is to device memory. */
 void report_host_access(const Touch &touch);
 

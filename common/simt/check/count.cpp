@@ -183,13 +183,14 @@ unsigned long long shared_loads_of(const ThreadState *thread)
     return sum;
 }
 
-static void add_shared_loads(WarpState *warp)
+/* Adds each lane's loads of this round to its sum. */
+static void add_loads(const WarpState *warp, Space space, size_t *sums)
 {
     for (uint32_t local : warp->touched)
         if (const Instruction &instruction = *warp->instructions[local];
-            loads_from(shared_space, instruction))
+            loads_from(space, instruction))
             for (unsigned lane : bits(instruction.lanes))
-                warp->shared_loads[lane] += instruction.executions(lane);
+                sums[lane] += instruction.executions(lane);
 }
 
 /* Follows the lane through the round, in the order in which it came to the instructions. */
@@ -239,18 +240,14 @@ static void count_ahead(WarpState *warp)
     for (unsigned lane : bits(loading & ~warp->ahead))
         warp->loads_ahead[lane] = 0;
     warp->ahead |= loading;
-    for (uint32_t local : warp->touched)
-        if (const Instruction &instruction = *warp->instructions[local];
-            loads_from(global_space, instruction))
-            for (unsigned lane : bits(instruction.lanes))
-                warp->loads_ahead[lane] += instruction.executions(lane);
+    add_loads(warp, global_space, warp->loads_ahead);
 }
 
 void close_round(WarpState *warp)
 {
     count_ahead(warp);
     if (warp->asked_for_loads)
-        add_shared_loads(warp);
+        add_loads(warp, shared_space, warp->shared_loads);
     for (uint32_t local : warp->touched) {
         Instruction &instruction = *warp->instructions[local];
         close_requests(warp, instruction);

@@ -30,8 +30,7 @@ static void print_table()
 {
     fprintf(stderr,
             "simt: launches  glob.loads      stores       bytes sect/load /store  shar.loads      "
-            "stores  wavefronts "
-            "/ideal    barriers     atomics  kernel\n");
+            "stores  wavefronts /ideal    barriers     atomics  kernel\n");
     for (const auto &kernel : kernels) {
         const struct counters &c = kernel.second;
         fprintf(

@@ -475,11 +475,11 @@ void report_visit(BlockState *block, const BlockState *home, const Stamp &visit,
          cudaErrorLaunchFailure);
 }
 
-void report_unfenced(const ThreadState *thread, uintptr_t place, const Stamp &write,
+void report_unfenced(const ThreadState *thread, uintptr_t address, const Stamp &write,
                      const Stamp &read)
 {
     const LaunchState *launch = thread->block->launch;
-    blame(thread, "shared memory without a proxy fence (" + shared_name(place) +
+    blame(thread, "shared memory without a proxy fence (" + shared_name(address) +
                       "): " + thread_name(launch, write.thread()) + " writes at " + at(write) +
                       ", and the asynchronous work started at " + at(read) +
                       " would not see it; async_proxy_fence() is missing after the write");

@@ -13,8 +13,7 @@
 
 extern const char __ehdr_start; /* where the program lies in memory: the linker's */
 
-namespace simt
-{
+using namespace simt;
 
 struct Symbols {
     std::map<const void *, Function> functions;
@@ -89,7 +88,7 @@ static Symbols &symbols()
     return *all;
 }
 
-const Function &function_at(const void *entry)
+const Function &simt::function_at(const void *entry)
 {
     static std::mutex mutex;
     static const Function unknown;
@@ -126,7 +125,7 @@ static std::map<std::string, std::string> &parameter_lists()
     return lists;
 }
 
-std::vector<std::string> parameter_names(const std::string &kernel, size_t count)
+std::vector<std::string> simt::parameter_names(const std::string &kernel, size_t count)
 {
     const auto found = parameter_lists().find(last_name(kernel.substr(0, kernel.find('<'))));
     std::vector<std::string> names;
@@ -136,7 +135,7 @@ std::vector<std::string> parameter_names(const std::string &kernel, size_t count
     return names.size() == count ? names : std::vector<std::string>();
 }
 
-std::string shared_variable_before(size_t offset, size_t *begin, size_t *bytes)
+std::string simt::shared_variable_before(size_t offset, size_t *begin, size_t *bytes)
 {
     const auto after = symbols().by_offset.upper_bound(offset);
     if (after == symbols().by_offset.begin())
@@ -147,11 +146,9 @@ std::string shared_variable_before(size_t offset, size_t *begin, size_t *bytes)
     return last_name(demangle(symbol));
 }
 
-} /* namespace simt */
-
 extern "C" void simt_name_parameters(const char *kernel, const char *names)
 {
-    const auto added = simt::parameter_lists().emplace(kernel, names);
+    const auto added = parameter_lists().emplace(kernel, names);
     if (!added.second && added.first->second != names)
         added.first->second.clear();
 }

@@ -108,9 +108,7 @@ template <unsigned... Sizes> struct block_tile_memory {
     char unused;
 };
 
-/* clang-format off */
-template <unsigned... Sizes> thread_block this_thread_block(block_tile_memory<Sizes...> &) { return {}; }
-/* clang-format on */
+template <unsigned... Of> thread_block this_thread_block(block_tile_memory<Of...> &) { return {}; }
 
 struct grid_group {
     bool is_valid() const { return simt_is_cooperative(); }

@@ -6,20 +6,19 @@
 #include <link.h>
 #include <numeric>
 
-namespace simt
-{
+using namespace simt;
 
-__thread Worker *worker;
-__thread Thread *current_thread;
+__thread Worker *simt::worker;
+__thread Thread *simt::current_thread;
 
 /* ---- What kernels see of the block that an OS thread runs ---- */
 
-__thread Index thread_index __asm__("threadIdx");
-__thread uint3 block_index __asm__("blockIdx");
-__thread dim3 block_shape __asm__("blockDim") = {0, 0, 0};
-__thread dim3 grid_shape __asm__("gridDim");
+__thread Index simt::thread_index __asm__("threadIdx");
+__thread uint3 simt::block_index __asm__("blockIdx");
+__thread dim3 simt::block_shape __asm__("blockDim") = {0, 0, 0};
+__thread dim3 simt::grid_shape __asm__("gridDim");
 
-bool is_builtin(const void *address)
+bool simt::is_builtin(const void *address)
 {
     const auto inside = [=](const auto &variable) {
         return uintptr_t(address) - uintptr_t(&variable) < sizeof(uint3);
@@ -43,13 +42,13 @@ struct Engine : Worker {
 
 static Engine &engine() { return *static_cast<Engine *>(worker); }
 
-bool on_thread_stack(const void *address)
+bool simt::on_thread_stack(const void *address)
 {
     return worker && size_t(static_cast<const char *>(address) - worker->stacks) <
                          max_block_threads * worker->stack_stride;
 }
 
-bool on_own_stack(const void *address)
+bool simt::on_own_stack(const void *address)
 {
     if (!current_thread)
         return false;
@@ -64,7 +63,7 @@ static void *top_of(const Engine &e, unsigned short stack)
     return e.stacks + stack * e.stack_stride - stack % 64 * 64;
 }
 
-void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name, Wait kind)
+void simt::wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name, Wait kind)
 {
     if (holds())
         return;
@@ -93,7 +92,7 @@ static bool poll_conditions(Block &block)
     return any;
 }
 
-unsigned wait_for_ready(Block &block)
+unsigned simt::wait_for_ready(Block &block)
 {
     block.cluster->idle = 0; /* a fiber has run just now */
     for (;;) {
@@ -107,7 +106,7 @@ unsigned wait_for_ready(Block &block)
     }
 }
 
-uint64_t leave_idle_block(Block &block, Thread &self)
+uint64_t simt::leave_idle_block(Block &block, Thread &self)
 {
     const unsigned lane = wait_for_ready(block);
     return switch_to(*block.running, lane, self);
@@ -191,7 +190,7 @@ __attribute__((noinline)) static uint64_t begin_on_new_stack(Thread &thread, sim
     return begin(thread, from);
 }
 
-uint64_t begin(Thread &thread, simt_context *from)
+uint64_t simt::begin(Thread &thread, simt_context *from)
 {
     Engine &e = engine();
     if (e.free_stacks == 0)
@@ -200,7 +199,7 @@ uint64_t begin(Thread &thread, simt_context *from)
     return simt_switch_to_new(from, top_of(e, thread.stack), fiber_main);
 }
 
-void abandon_block()
+void simt::abandon_block()
 {
     simt_resume(&engine().main);
     __builtin_unreachable();
@@ -298,7 +297,7 @@ static void take_back_stacks(Engine &e)
     std::iota(e.free_stack, e.free_stack + e.free_stacks, uint16_t(1));
 }
 
-void run_block(Launch &launch, unsigned long long turn)
+void simt::run_block(Launch &launch, unsigned long long turn)
 {
     Engine &e = engine();
     prepare(e, launch, turn);
@@ -324,7 +323,7 @@ void run_block(Launch &launch, unsigned long long turn)
     e.block = nullptr;
 }
 
-void become_worker(char *stacks)
+void simt::become_worker(char *stacks)
 {
     Engine *e = new Engine();
     e->stacks = stacks;
@@ -344,21 +343,19 @@ void become_worker(char *stacks)
     sigaltstack(&stack, nullptr);
 }
 
-} /* namespace simt */
-
 /* This is the largest that a launch can ask for. */
 extern "C" {
-__thread char simt_dynamic_memory[simt::dynamic_shared_offset + simt::max_shared_per_block]
+__thread char simt_dynamic_memory[dynamic_shared_offset + max_shared_per_block]
     __attribute__((aligned(1024)));
 }
 __asm__(".globl simt_dynamic_shared\n"
         ".set simt_dynamic_shared, simt_dynamic_memory + 16\n"
         ".type simt_dynamic_shared, @tls_object\n");
-static_assert(simt::dynamic_shared_offset == 16, "as it says above");
+static_assert(dynamic_shared_offset == 16, "as it says above");
 
 char *simt_aligned_dynamic_shared(void)
 {
-    simt::Worker &w = *simt::worker;
+    Worker &w = *worker;
     if (w.dynamic_begin != simt_dynamic_memory) {
         w.dynamic_end -= w.dynamic_begin - simt_dynamic_memory;
         w.dynamic_begin = simt_dynamic_memory;

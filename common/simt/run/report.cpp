@@ -4,30 +4,29 @@
 #include "host/memory.h"
 #include <algorithm>
 
-namespace simt
-{
+using namespace simt;
 
-std::string describe(const Thread &thread)
+std::string simt::describe(const Thread &thread)
 {
     const uint3 &b = thread.warp->block->index;
     const Index &t = thread.index;
     return format("block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t[0], t[1], t[2]);
 }
 
-const char *kernel_name(const Launch &launch)
+const char *simt::kernel_name(const Launch &launch)
 {
     const std::string &name = launch.function.name;
     return name.empty() ? launch.kernel : name.c_str();
 }
 
-void report(Launch &launch, cudaError_t error, const char *pattern, ...)
+void simt::report(Launch &launch, cudaError_t error, const char *pattern, ...)
 {
     SIMT_FORMATTED(text, pattern);
     report_in_turn(launch, worker && worker->block ? worker->block->turn : 0, error, text);
 }
 
-void report_in_turn(Launch &launch, unsigned long long turn, cudaError_t error,
-                    const std::string &text)
+void simt::report_in_turn(Launch &launch, unsigned long long turn, cudaError_t error,
+                          const std::string &text)
 {
     std::lock_guard<std::mutex> lock(launch.reporting);
     if (launch.cooperative || launch.cluster_blocks > 1) /* no block can go on without the others */
@@ -87,7 +86,7 @@ static std::string described(const Group &group)
 }
 
 /* Writes "...: 16 of 32 threads wait at __syncthreads(), f.cu:7; 16 have returned". */
-void report_waiting(const Block &block, const char *headline)
+void simt::report_waiting(const Block &block, const char *headline)
 {
     constexpr size_t shown = 4;
     std::vector<Group> groups;
@@ -134,7 +133,7 @@ static const Block &block_to_blame(const Block &block)
     return block;
 }
 
-void report_deadlock(const Block &standing)
+void simt::report_deadlock(const Block &standing)
 {
     bool barrier = false, warp = false;
     const Block &block = block_to_blame(standing);
@@ -148,15 +147,11 @@ void report_deadlock(const Block &standing)
                                     : "threads wait for something that no thread will do");
 }
 
-void fail_at(const Call &call, const char *pattern, ...)
+void simt::fail_at(const Call &call, const char *pattern, ...)
 {
     SIMT_FORMATTED(message, pattern);
     simt_fail("%s at %s:%d: %s", call.what, call.site.file, call.site.line, message.c_str());
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 void simt_fail(const char *pattern, ...)
 {

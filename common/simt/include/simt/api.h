@@ -94,13 +94,8 @@ SIMT_UNSUPPORTED("handles shared between processes") cudaError_t cudaIpcGetMemHa
 /* These are missing as in CUDA from compute capability 7.0 on. */
 #define SIMT_WITHOUT_MASK(name)                                                                    \
     SIMT_UNSUPPORTED("shuffles and votes without a mask (" #name "_sync has one)") int name(...);
-SIMT_WITHOUT_MASK(__shfl)
-SIMT_WITHOUT_MASK(__shfl_up)
-SIMT_WITHOUT_MASK(__shfl_down)
-SIMT_WITHOUT_MASK(__shfl_xor)
-SIMT_WITHOUT_MASK(__ballot)
-SIMT_WITHOUT_MASK(__any)
-SIMT_WITHOUT_MASK(__all)
+SIMT_WITHOUT_MASK(__shfl) SIMT_WITHOUT_MASK(__shfl_up) SIMT_WITHOUT_MASK(__shfl_down) SIMT_WITHOUT_MASK(__shfl_xor)
+SIMT_WITHOUT_MASK(__ballot) SIMT_WITHOUT_MASK(__any) SIMT_WITHOUT_MASK(__all)
 #undef SIMT_WITHOUT_MASK
 
 template <class T, int dimensions = 1, int mode = 0> class SIMT_UNSUPPORTED("textures") texture;

@@ -1,5 +1,6 @@
 /* CUDA's mathematical functions that <math.h> lacks, and integer and conversion intrinsics. The
- * fast ones (__expf, __sinf, __fdividef, ...) are accurate: who needs that does not show here. */
+ * fast ones (__expf, __sinf, __fdividef, ...) give the accurate result: that a program needs the
+ * slow functions' accuracy does not show here. */
 #pragma once
 
 #include <cfenv>
@@ -133,19 +134,11 @@ SIMT_LENGTHS(double, )
 
 /* ---- Fast intrinsics. The C library declares the first ten, without defining them. ---- */
 
-#define SIMT_FAST(name, accurate)                                                                  \
-    extern "C" inline float name(float x) noexcept { return accurate(x); }
+#define SIMT_FAST(name)                                                                            \
+    extern "C" inline float __##name(float x) noexcept { return ::name(x); }
 
-SIMT_FAST(__expf, std::exp)
-SIMT_FAST(__exp10f, ::exp10f)
-SIMT_FAST(__logf, std::log)
-SIMT_FAST(__log2f, std::log2)
-SIMT_FAST(__log10f, std::log10)
-SIMT_FAST(__sinf, std::sin)
-SIMT_FAST(__cosf, std::cos)
-SIMT_FAST(__tanf, std::tan)
-SIMT_FAST(__tanhf, std::tanh)
-SIMT_FAST(__exp2f, std::exp2)
+SIMT_FAST(expf) SIMT_FAST(exp10f) SIMT_FAST(exp2f) SIMT_FAST(logf) SIMT_FAST(log10f) SIMT_FAST(log2f)
+SIMT_FAST(sinf) SIMT_FAST(cosf) SIMT_FAST(tanf) SIMT_FAST(tanhf)
 #undef SIMT_FAST
 
 #define SIMT_SINE_AND_COSINE(language, T, name, sine_of, cosine_of)                                \
@@ -218,6 +211,8 @@ SIMT_TO_INTEGER(__double2ull, double, unsigned long long)
 SIMT_INLINE(double, __int2double_rn, (int x), x)
 SIMT_INLINE(double, __uint2double_rn, (unsigned int x), x)
 
+/* ---- The same bits under another type ---- */
+
 SIMT_INLINE(int, __float_as_int, (float x), simt::same_bits<int>(x))
 SIMT_INLINE(unsigned int, __float_as_uint, (float x), simt::same_bits<unsigned int>(x))
 SIMT_INLINE(float, __int_as_float, (int x), simt::same_bits<float>(x))
@@ -227,6 +222,8 @@ SIMT_INLINE(double, __longlong_as_double, (long long x), simt::same_bits<double>
 SIMT_INLINE(int, __double2hiint, (double x), int(simt::same_bits<uint64_t>(x) >> 32))
 SIMT_INLINE(int, __double2loint, (double x), int(simt::same_bits<uint64_t>(x)))
 SIMT_INLINE(double, __hiloint2double, (int high, int low), simt::same_bits<double>(simt::joined(uint32_t(high), uint32_t(low))))
+
+/* ---- Integers ---- */
 
 SIMT_INLINE(int, __popc, (unsigned int x), __builtin_popcount(x))
 SIMT_INLINE(int, __popcll, (unsigned long long x), __builtin_popcountll(x))
