@@ -251,7 +251,8 @@ struct Hooks final : Checker {
             noted(names[kind - atomic_read], address, 0, bytes, where);
         }
         /* The checker must learn of atomic operations in the order in which they are made, or the
-         * last block to count itself would not be it: so each holds a lock until its end. */
+         * last block to count itself would not be the last that it knows of. So an operation holds
+         * a lock, shared with some other addresses, until its end. */
         static std::mutex locks[256];
         thread->block->held = std::unique_lock<std::mutex>(locks[number_of(address) / 8 % 256]);
         /* It may wait for ever for what it has found there. */

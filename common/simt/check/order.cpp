@@ -1,4 +1,4 @@
-/* Decides which accesses are ordered before which, by the part of CUDA's memory model in use.
+/* Decides which accesses are ordered before which: the part of CUDA's memory model in use.
  * A block's time is the number of synchronisations in it so far. A thread stamps its accesses with
  * the time of its own last synchronisation. "Thread T knows what thread S did before time t" is
  * then one number:
@@ -219,6 +219,8 @@ static Times near_known(const ThreadState *thread)
 /* Begins a moment: what the thread does now is not covered by what it published before. */
 static void step(ThreadState *thread) { thread->time = ++thread->block->now; }
 
+/* ---- barriers ---- */
+
 void order_barrier(BlockState *block)
 {
     /* When all threads that wrote have fenced, each may publish what the block did. */
@@ -310,6 +312,8 @@ void order_warp(WarpState *warp, uint32_t lanes)
             fenced_now(&thread[lane], false);
     }
 }
+
+/* ---- fences and publications ---- */
 
 void order_fence(ThreadState *thread, bool narrow)
 {
@@ -446,6 +450,8 @@ void order_acquire(ThreadState *thread, const void *object)
     learnt(thread->warp);
     block->partial = true;
 }
+
+/* ---- the barrier of a cluster ---- */
 
 void arrive_at_cluster(ThreadState *thread, bool relaxed)
 {

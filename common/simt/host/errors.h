@@ -43,7 +43,7 @@ std::string format(const char *pattern, va_list arguments);
  * or that the checked build reports. Then a program that ends with success gets another status. */
 bool tell_what_went_wrong();
 extern int failure_status;
-/* Called with all reports, in place of the failed kernel's (check/exit.cpp): were there any? */
+/* Prints all reports, in place of the failed kernel's, if set (check/exit.cpp): were there any? */
 extern bool (*print_reports)(const std::vector<std::string> &);
 
 /* A kernel failed: the error shows at the next call that waits, with the report. */

@@ -1,5 +1,5 @@
 /* Handles signals. Faults of host code are explained where a device pointer was followed, and go on
- * to the previous handler. That of kernels never returns: nothing is blocked (SA_NODEFER). */
+ * to the previous handler. That of kernels' faults never returns, so SA_NODEFER blocks none. */
 #include "host/errors.h"
 #include "host/memory.h"
 #include <atomic>

@@ -15,7 +15,8 @@
 using namespace simt;
 
 constexpr size_t alignment = 256;
-/* Large allocations begin at its multiples and may get such pages: a column walks over many. */
+/* Large allocations begin at a multiple of this, so that the system may give them such pages: a
+ * kernel that walks down a column touches one page after the other. */
 constexpr size_t huge_page = size_t(2) << 20;
 constexpr size_t arena_bytes = size_t(1) << 40; /* address space only */
 

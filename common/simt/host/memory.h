@@ -56,10 +56,11 @@ bool free_in_kernel(void *pointer);
 
 /* These are cudaMemcpy and cudaMemset, under whatever name they are called. */
 cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, const char *call);
-cudaError_t fill(void *, int value, size_t bytes, const char *call,
-                 cudaStream_t = cudaStreamLegacy);
+cudaError_t fill(void *pointer, int value, size_t bytes, const char *call,
+                 cudaStream_t stream = cudaStreamLegacy);
 
-/* Puts a fill off until something asks for results. False where streams do not wait. Or null. */
+/* Puts a fill off until something asks for the stream's results; false where streams do not wait.
+ * Null in a program without launches. */
 extern bool (*put_off_fill)(void *pointer, int value, size_t bytes, cudaStream_t stream);
 
 void free_all_device_memory();

@@ -41,6 +41,8 @@ __forceinline__ void ldmatrix_x4_transposed(uint32_t r[4], uint32_t row_address,
 __forceinline__ void stmatrix_x4(uint32_t row_address, const uint32_t r[4], SIMT_CALL_SITE) { move_matrices(const_cast<uint32_t *>(r), row_address, true, false, site); }
 template <typename T = __half> __forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], SIMT_CALL_SITE) { simt::multiply_fragments(d, a, b, d, 8, is_bfloat16<T>, site); }
 
+/* ---- arithmetic ---- */
+
 /* Flushes results below the smallest normal float to 0, as the instruction does. */
 __forceinline__ float exp2_approximate(float x) { return x < -126.0f ? 0.0f : exp2f(x); }
 __forceinline__ float multiply_unless_one(float x, float factor) { return x * factor; }
@@ -59,7 +61,8 @@ bool mbarrier_wait(uint64_t *barrier, int parity, bool may_give_up, simt::Site s
 __forceinline__ bool mbarrier_try_wait(uint64_t *barrier, int parity, SIMT_CALL_SITE) { return mbarrier_wait(barrier, parity, true, site); }
 __forceinline__ void mbarrier_wait(uint64_t *barrier, int parity, SIMT_CALL_SITE) { mbarrier_wait(barrier, parity, false, site); }
 
-/* barriers among some warps of a block: threads/barrier.cpp */
+/* ---- barriers among some warps of a block: threads/barrier.cpp ---- */
+
 void named_barrier_sync(int barrier, int threads, SIMT_CALL_SITE);
 void named_barrier_arrive(int barrier, int threads, SIMT_CALL_SITE);
 
@@ -96,6 +99,19 @@ void async_proxy_fence(void);
 template <int PENDING> __forceinline__ void tma_store_wait_read(void) { tma_store_wait(PENDING, true); }
 template <int PENDING> __forceinline__ void tma_store_wait(void) { tma_store_wait(PENDING, false); }
 
+/* ---- registers moved between warpgroups: registers.cpp ---- */
+
+void move_registers(unsigned per_thread, bool increase, simt::Site site);
+
+template <int REGISTERS, bool INCREASE> __forceinline__ void move_registers(simt::Site site)
+{
+    static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "a multiple of 8");
+    move_registers(REGISTERS, INCREASE, site);
+}
+
+template <int REGISTERS> __forceinline__ void registers_decrease(SIMT_CALL_SITE) { move_registers<REGISTERS, false>(site); }
+template <int REGISTERS> __forceinline__ void registers_increase(SIMT_CALL_SITE) { move_registers<REGISTERS, true>(site); }
+
 /* ---- matrix product by a warpgroup: wgmma.cpp ---- */
 
 /* d has n / 2 elements. A is in the registers a or, when a is null, behind its descriptor. */
@@ -108,6 +124,7 @@ void wgmma_wait(unsigned pending, simt::Site site);
 template <int PENDING> __forceinline__ void wgmma_wait(SIMT_CALL_SITE) { wgmma_wait(PENDING, site); }
 /* The runtime writes d through a pointer: the compiler cannot keep its elements anywhere else. */
 template <class T, int COUNT> __forceinline__ void wgmma_hold(T (&)[COUNT]) {}
+/* clang-format on */
 
 /* The address may need more than the hardware's 18 bits, because all kernels' shared variables
  * lie side by side. The rest goes to bits from 52 on, where the hardware has nothing. */
@@ -137,21 +154,7 @@ wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uint64_t b, int accumula
     wgmma(d, N, a, 0, b, true, accumulate, is_bfloat16<T>, site);
 }
 
-/* ---- registers moved between warpgroups: registers.cpp ---- */
-
-void move_registers(unsigned per_thread, bool increase, simt::Site site);
-
-template <int REGISTERS, bool INCREASE> __forceinline__ void move_registers(simt::Site site)
-{
-    static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "a multiple of 8");
-    move_registers(REGISTERS, INCREASE, site);
-}
-
-template <int REGISTERS> __forceinline__ void registers_decrease(SIMT_CALL_SITE) { move_registers<REGISTERS, false>(site); }
-template <int REGISTERS> __forceinline__ void registers_increase(SIMT_CALL_SITE) { move_registers<REGISTERS, true>(site); }
-
 } /* namespace ptx */
-/* clang-format on */
 
 using namespace ptx;
 

@@ -19,7 +19,8 @@ typedef uint16_t EightElements __attribute__((vector_size(16), aligned(2), may_a
 static inline Eight &eight(float *at) { return *reinterpret_cast<Eight *>(at); }
 static inline const Eight &eight(const float *at) { return *reinterpret_cast<const Eight *>(at); }
 
-/* Computes `rows` rows of `wide` * 8 columns: enough sums for an adder, not for all registers. */
+/* Computes `rows` rows of `wide` * 8 columns: as many independent sums as keep an adder busy, and
+ * as registers hold. */
 template <unsigned rows, unsigned wide> __attribute__((always_inline)) static inline void
 multiply_add_part(float *D, const float *A, const float *B, unsigned cols)
 {
@@ -63,7 +64,7 @@ FOR_EACH_MACHINE void simt::element_values(float *value, const uint16_t *bits, u
         const EightWords wide = __builtin_convertvector(narrow, EightWords);
         EightWords float_bits = wide << 16;
         if (!bfloat16) {
-            /* 2^112 is the difference of the exponents' biases, right for subnormal halves, too. */
+            /* 2^112 makes up for the exponents' different biases, for subnormal halves, too. */
             float_bits = (wide & 0x7fff) << 13;
             float_bits = (EightWords)((Eight)float_bits * 0x1p112f);
             float_bits |= ((wide & 0x7c00) == 0x7c00) & 0x7f800000; /* infinity, NaN */

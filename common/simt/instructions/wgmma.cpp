@@ -17,7 +17,7 @@ static const uint32_t under_way = 0x7fa5a5a5;
 /* This many bytes are eight halves, the unit in which operands lie in shared memory. */
 constexpr size_t core_row = 16;
 
-/* Of a descriptor: see common/device/gpu/ptx.cuh, and the PTX ISA, "Matrix Descriptor Format". */
+/* What a descriptor says: common/device/gpu/ptx.cuh, and PTX ISA, "Matrix Descriptor Format". */
 struct Descriptor {
     uint32_t address, leading, stride;
     unsigned span; /* of the swizzle; 0: none */

@@ -69,7 +69,8 @@ namespace check
 class Recent;
 }
 
-/* The usual barrier is the block's, where its first thread arrived. Others are conditions. */
+/* A thread waits for one of these: the block's barrier, usually where its first thread arrived, its
+ * warp, or a condition, which may be one of the other barriers. */
 enum class Wait : unsigned char { usual_barrier, barrier, warp, condition, named_barrier, cluster };
 
 /* This is a function that its caller keeps. */
@@ -270,7 +271,8 @@ inline bool is_stopped(const Block &block)
            block.turn >= block.launch->failed_turn;
 }
 
-/* The report of the earliest turn counts. Without `turn` it is the running block's. */
+/* The report of the earliest turn becomes backend_report() and the launch's error. Without `turn`
+ * it is the running block's. */
 void report_in_turn(Launch &, unsigned long long turn, cudaError_t error, const std::string &text);
 void report(Launch &launch, cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -303,9 +305,10 @@ std::string describe(const Thread &thread);
 /* Makes the calling OS thread a worker, able to run blocks on these stacks: called once. */
 void become_worker(char *stacks);
 
-/* The calling thread waits until a function says true. Meanwhile other threads of its block run and
- * may call it, so it only looks. The report of a wait in vain says name(). */
-void wait_until(Borrowed<bool>, Site, Borrowed<std::string> name, Wait kind = Wait::condition);
+/* The calling thread waits until holds() is true. Meanwhile other threads of its block run, and may
+ * call holds(), which only looks. The report of a wait in vain says name(). */
+void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name,
+                Wait kind = Wait::condition);
 
 /* Runs the block whose turn it is to its end, or until it is abandoned. */
 void run_block(Launch &launch, unsigned long long turn);
@@ -329,18 +332,20 @@ bool is_builtin(const void *address);
 /* This is a fault_handler: a kernel's fault fails the launch. */
 void fail_kernel(int signal, const siginfo_t *info);
 
-/* ---- order.cpp: in which order blocks, warps and lanes run ---- */
+/* ---- order.cpp: in which order blocks, warps and lanes run; for clusters see cluster.h ---- */
 
 /* Returns blockIdx of the block of number `turn`. Those of a cluster follow each other. */
 uint3 launched_in_turn(const Launch &launch, unsigned long long turn);
 uint64_t scramble(uint64_t seed);
-/* Puts 0 to count - 1 in the order in which warps, lanes or blocks of a cluster run. */
+/* Puts 0 to count - 1 in the order in which warps, lanes or blocks of a cluster run. If that is
+ * random, it also depends on the salt. */
 void put_in_order(unsigned char *numbers, unsigned count, const Order &order, uint64_t salt);
 
 /* ---- pool.cpp: the OS threads that run blocks ---- */
 
-/* Runs the blocks before launch.stop_at on `workers` OS threads (in a cooperative launch on one for
- * each). When none ends for a while, up to `resident`: blocks may be waiting for others. */
+/* Runs the blocks of the launch before launch.stop_at. Begins with `workers` OS threads (in a
+ * cooperative launch one for each block). When no block ends for a while, it adds more, up to
+ * `resident`, because running blocks may be waiting for blocks that have not begun. */
 cudaError_t run_on_workers(Launch &, unsigned workers, unsigned long long resident, bool traced);
 /* Does grid.sync() at `site`, once per block and barrier: its OS thread waits for the others'. */
 void wait_for_grid(Block &block, Site site);

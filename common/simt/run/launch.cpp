@@ -109,7 +109,7 @@ static cudaError_t end(Launch &launch)
 
 /* Streams have yet to do this. Each function does a part, and returns true at its last. */
 static std::map<cudaStream_t, std::deque<std::function<bool()>>> waiting;
-static uint64_t seed;
+static uint64_t seed_of_waiting;
 
 /* Runs one block, or one cluster, of a launch. */
 static bool run_a_little(Launch &launch)
@@ -134,7 +134,8 @@ static void run_all_waiting()
         return;
     OpenDeviceMemory open;
     while (!waiting.empty()) {
-        auto chosen = std::next(waiting.begin(), long(scramble(seed++) % waiting.size()));
+        const auto drawn = long(scramble(seed_of_waiting++) % waiting.size());
+        auto chosen = std::next(waiting.begin(), drawn);
         if (!chosen->second.front()())
             continue;
         chosen->second.pop_front();
@@ -146,7 +147,7 @@ static void run_all_waiting()
 static void wait_on(cudaStream_t stream, uint64_t seed, std::function<bool()> go_on)
 {
     waiting[stream].push_back(std::move(go_on));
-    ::seed = seed;
+    seed_of_waiting = seed;
     run_waiting_launches = run_all_waiting;
 }
 

@@ -57,6 +57,8 @@ void simt::put_in_order(unsigned char *numbers, unsigned count, const Order &ord
     }
 }
 
+/* ---- clusters: who is there, and whose turn it is ---- */
+
 static std::mutex mutex;                               /* of the table */
 static std::map<unsigned long long, Cluster> clusters; /* of the launch that runs */
 

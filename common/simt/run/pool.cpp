@@ -5,8 +5,7 @@
 #include <chrono>
 #include <pthread.h>
 
-namespace simt
-{
+using namespace simt;
 
 /* When no block ends for so long, more begin. No trace may depend on how busy the machine is. */
 constexpr std::chrono::milliseconds stall(50), stall_of_a_trace(3000);
@@ -95,14 +94,16 @@ static void want(Pool &p, unsigned count)
     p.wake.notify_all();
 }
 
-cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long most, bool traced)
+cudaError_t simt::run_on_workers(Launch &launch, unsigned workers, unsigned long long resident,
+                                 bool traced)
 {
     [[maybe_unused]] static const int begun =
         (start_afresh(), pthread_atfork(nullptr, nullptr, start_afresh));
     Pool &p = *pool;
     std::unique_lock<std::mutex> lock(p.mutex);
     const unsigned long long affordable = affordable_blocks(launch.threads);
-    most = std::min({launch.blocks, affordable, std::max<unsigned long long>(most, workers)});
+    const auto limit =
+        std::min({launch.blocks, affordable, std::max<unsigned long long>(resident, workers)});
     /* Of the blocks of a cluster one runs at a time, and each has an OS thread. */
     unsigned count =
         unsigned(launch.cooperative
@@ -131,9 +132,9 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
     };
     while (!p.idle.wait_for(lock, traced ? stall_of_a_trace : stall, over)) {
         if (finished == launch.finished_blocks && launch.next_block < launch.blocks &&
-            p.wanted < most) {
+            p.wanted < limit) {
             launch.stop_at = launch.blocks;
-            want(p, unsigned(std::min<unsigned long long>(2ull * p.wanted, most)));
+            want(p, unsigned(std::min<unsigned long long>(2ull * p.wanted, limit)));
         }
         finished = launch.finished_blocks;
     }
@@ -142,7 +143,7 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
     return cudaSuccess;
 }
 
-void wait_for_grid(Block &block, Site site)
+void simt::wait_for_grid(Block &block, Site site)
 {
     Pool &p = *pool;
     Launch &launch = *block.launch;
@@ -168,5 +169,3 @@ void wait_for_grid(Block &block, Site site)
         abandon_block();
     checker->grid_synchronised(block);
 }
-
-} /* namespace simt */

@@ -6,12 +6,14 @@
 namespace simt
 {
 
-/* None is ready: does asynchronous work until one is. Takes its lane; block.running is its warp. */
+/* No thread is ready: looks at conditions and carries out asynchronous work until one is. Takes
+ * that thread's lane, with its warp in block.running. */
 unsigned wait_for_ready(Block &block);
 
 /* Leaves the running thread's context in *from and begins a thread that has not run yet. */
 uint64_t begin(Thread &thread, simt_context *from);
 
+/* Returns lanes as scheduling positions. */
 inline uint32_t in_positions(const Block &block, uint32_t lanes)
 {
     if (lanes == ~0u)
@@ -94,7 +96,8 @@ __attribute__((always_inline)) inline uint64_t switch_to(const Warp &warp, unsig
 /* The running thread waits, and no other thread of the block is ready. */
 uint64_t leave_idle_block(Block &block, Thread &self);
 
-/* The running thread, of `warp`, waits. In tail position only what the switch saves is kept. */
+/* The running thread, of `warp`, waits for others of its block. In tail position the stack keeps
+ * only what the switch itself saves. Returns what switch_to() does. */
 __attribute__((always_inline)) inline uint64_t leave(Block &block, Warp *warp, Thread &self)
 {
     if (__builtin_expect(!warp->ready, false)) {

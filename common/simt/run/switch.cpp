@@ -1,7 +1,7 @@
-/* This is the assembly behind simt_switch(). The saved registers lie above a context's stack
- * pointer. All contexts continue by a jump, not by a return, which a processor predicts from the
- * calls it has seen: the last one was another thread's. It predicts a jump from where it came from.
- * */
+/* This is the assembly behind simt_switch(). Saved registers lie above a context's stack pointer.
+ * All contexts continue by a jump, not by a return. A processor predicts a return from the calls it
+ * has seen, and the last one was another thread's. It predicts a jump from where it came from. */
+
 /* This surrounds a function's instructions. */
 #define FUNCTION(name, ...)                                                                        \
     "    .p2align 4\n    .globl " name "\n    .type " name ", %function\n" name ":\n" __VA_ARGS__  \

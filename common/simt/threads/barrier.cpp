@@ -111,7 +111,8 @@ int simt_syncthreads_reduce(int which, int value, Site site)
 
 /* ---- Barriers that count arrivals, whoever they are ---- */
 
-/* To the checker, who waits for a phase knows of arrivals in it, not of those in the next. */
+/* To the checker a thread that waits for a phase knows of arrivals in that phase, not in the next.
+ * It is never further behind. */
 static const void *order_of(const simt_barrier &barrier, unsigned phase)
 {
     return reinterpret_cast<const char *>(&barrier) + phase % 2;

@@ -11,12 +11,14 @@ namespace cooperative_groups
         T operator()(T a, T b) const { return expression; }                                        \
     };
 
+/* clang-format off */
 SIMT_OPERATOR(plus, a + b)
 SIMT_OPERATOR(less, b < a ? b : a)
 SIMT_OPERATOR(greater, a < b ? b : a)
-SIMT_OPERATOR(bit_and, a &b)
+SIMT_OPERATOR(bit_and, a & b)
 SIMT_OPERATOR(bit_or, a | b)
 SIMT_OPERATOR(bit_xor, a ^ b)
+/* clang-format on */
 #undef SIMT_OPERATOR
 
 /* Every member gets the result. */

@@ -199,7 +199,8 @@ template <class Find, class Call> auto simt_kernel(const char *name, Find find, 
                                                    cudaStream_t stream = nullptr, SIMT_CALL_SITE)
 {
     const simt_launch launch = {name, site.file, site.line, grid, block, shared, stream};
-    /* The name stands for exactly one function. (A template without any arguments would not do.) */
+    /* The name stands for exactly one function. (With the parameters' types for a template's
+     * arguments the compiler would take the one without any.) */
     constexpr auto address = [](auto *function) { return function; };
     if constexpr (std::is_invocable_v<Find, decltype(address)>)
         return ConfiguredKernel<Call, decltype(find(address))>{launch, call, find(address)};
