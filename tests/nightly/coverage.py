@@ -174,7 +174,7 @@ def main():
     options = parser.parse_args()
     few = 0
     for step in options.steps:
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        with broken.turns.of(OUT / step), concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             counts, loops, kernels = count(step, pool)
         reasons = listed(step, loops)
         needless = set(reasons)

@@ -57,7 +57,8 @@ def test(number):
 def main(steps):
     learn.WORK = learn.ROOT / "build/learn/mistakes"
     learn.BUILD = learn.WORK / "build"
-    problems = [problem for number in steps or learn.STEPS for problem in test(number)]
+    with learn.turns.of(learn.WORK):
+        problems = [problem for number in steps or learn.STEPS for problem in test(number)]
     for problem in problems:
         print(f"FAILED  {problem}")
     return 1 if problems else 0

@@ -155,7 +155,6 @@ def main():
     arguments = parser.parse_args()
     learn.WORK = ROOT / "build/bodies"
     learn.BUILD = ROOT / "build/bodies/built"
-    shutil.rmtree(learn.WORK, ignore_errors=True)
     rungs = [rung for step in learn.STEPS.values() for rung in learn.rungs_of(step)]
     rungs = [rung for rung in rungs if arguments.ladder in (None, rung.about["ladder"])]
     rungs = [rung for rung in rungs if not arguments.kernels or rung.kernel in arguments.kernels]
@@ -163,7 +162,9 @@ def main():
         seed = secrets.randbelow(1 << 32) if arguments.seed is None else arguments.seed
         print(f"{arguments.sample} of {len(rungs)} rungs, seed {seed}")
         rungs = random.Random(seed).sample(rungs, arguments.sample)
-    failures = sum(try_rung(rung) for rung in rungs)
+    with learn.turns.of(learn.WORK):
+        shutil.rmtree(learn.WORK, ignore_errors=True)
+        failures = sum(try_rung(rung) for rung in rungs)
     print(f"{len(rungs)} rungs, {failures} wrong verdicts")
     return 1 if failures else 0
 

@@ -210,6 +210,18 @@ def test_renamed(top):
     expect(rungs == {f"{step}/{new}": {"state": "passed"}}, "what was done under the old name is done", rungs)
 
 
+def test_two_sessions(top):
+    """What either has done is kept, whichever saves last."""
+    learn.PROGRESS = top / "progress.json"
+    learn.PROGRESS.unlink(missing_ok=True)
+    one, other = learn.Progress(), learn.Progress()
+    one.of("01/uncoalesced")["state"], other.of("02/tiled")["state"] = "passed", "tried"
+    for session in (one, other, one):
+        session.save()
+    states = {key: rung["state"] for key, rung in learn.Progress().all["rungs"].items()}
+    expect(states == {"01/uncoalesced": "passed", "02/tiled": "tried"}, "two sessions keep each other's progress", states)
+
+
 def test_terminal(top):
     """A learner types a wrong attempt, a hint, a right attempt, and the next rung."""
     (top / FILE).unlink()
@@ -356,11 +368,11 @@ def test_notebook(top):
 def main():
     for name in (*learn.MAKES_OWN, "STEP"):
         os.environ.pop(name, None)  # a STEP given to this test is not meant for the loop that it drives
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, learn.turns.of(ROOT / "build/learn/test"):
         top = pathlib.Path(directory)
         add_kernel.copy_tree(top)
         for test in (test_words, test_hints, test_order, test_puzzles, test_progress_of_builds, test_piped, test_terminal, test_the_end,
-                     test_taken_over, test_renamed, test_broken, test_notebook):
+                     test_taken_over, test_renamed, test_two_sessions, test_broken, test_notebook):
             test(top)
     print(f"{len(failures)} failed")
     return 1 if failures else 0

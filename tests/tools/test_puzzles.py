@@ -136,8 +136,6 @@ def test_hints():
 
 
 def main(names):
-    learn.WORK = ROOT / "build/learn/puzzles"
-    learn.BUILD = learn.WORK / "build"
     puzzles = [puzzle for step in learn.STEPS.values() for puzzle in learn.puzzles_of(step)]
     kernels = {kernel for step in learn.STEPS.values() for kernel in [rung.kernel for rung in learn.rungs_of(step)]}
     if not names:
@@ -156,4 +154,7 @@ def main(names):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    learn.WORK = ROOT / "build/learn/puzzles"
+    learn.BUILD = learn.WORK / "build"
+    with learn.turns.of(learn.WORK):
+        sys.exit(main(sys.argv[1:]))

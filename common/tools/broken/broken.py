@@ -27,7 +27,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from source import ROOT, TOKEN, behind, blanked, of_steps, without_comments  # noqa: E402  (its path is set above)
+import turns  # noqa: E402  (its path is set above)
+from source import ROOT, TOKEN, behind, blanked, of_steps, without_comments  # noqa: E402
 
 FAULTS = ROOT / "tests/faults"
 OUT = ROOT / "build" / "broken"
@@ -99,6 +100,10 @@ class Fault:
     def directory(self):
         """Returns where the fault's copies are."""
         return WORK / f"{self.exercise:02}" if self.learners else OUT / self.name
+
+    def turn(self):
+        """Whoever makes the copies, or builds and runs them, does so in a turn."""
+        return turns.of(OUT / self.directory().name)
 
 
 def kernel_source(kernel):
@@ -379,7 +384,8 @@ def forgotten(faults, pattern):
 def test_fault(fault):
     """Returns (what is wrong with the harness or None, what caught the fault)."""
     try:
-        found = examine(fault)
+        with fault.turn():
+            found = examine(fault)
     except Broken as error:
         return str(error), {}
     if fault.detector == EQUIVALENT:
@@ -471,7 +477,11 @@ def show(names):
         raise Broken("which one? make broken KERNEL=3, say; `make broken-list` prints what there is")
     fault = read_faults(names)[0]
     fault.learners = names[0] == str(fault.exercise)
-    told = not fault.learners or os.environ.get("CAUSE", "0") not in ("", "0")
+    with fault.turn():
+        return show_fault(fault, told=not fault.learners or os.environ.get("CAUSE", "0") not in ("", "0"))
+
+
+def show_fault(fault, told):
     copy_sources(fault, keep=fault.learners)
     copy = (fault.directory() / fault.file).relative_to(ROOT)
     print(f"{fault.kernel} of {fault.step}: {fault.symptom if fault.learners else fault.wrong}")

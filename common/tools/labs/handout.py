@@ -30,7 +30,7 @@ STUDENT = "docs/student.md"  # a handout's README.md
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
 INSTRUCTORS = ("labs.mk", "class.sbatch", "class_report.py")  # in common/tools/labs
 PACKED = not (ROOT / "common/tools/labs/labs.mk").exists()  # this is a handout: it has no solutions
-TOOLS = ("doctor.*", "facts.*", "outfile.py", "packages.mk", "source.py", "traces.py", "variables.py", "labs/*",
+TOOLS = ("doctor.*", "facts.*", "outfile.py", "packages.mk", "source.py", "traces.py", "turns.py", "variables.py", "labs/*",
          "learn/*", "show/*")  # in common/tools
 TESTS = ("run", "tests.mk", "support/*", "steps/*.h", "steps/*.txt")
 

@@ -31,6 +31,7 @@ sys.path[:0] = [str(ROOT / "common/tools"), str(ROOT / "common/tools/labs"), str
 import facts
 import outfile
 import handout
+import turns
 from source import INCLUDE, LADDERS, comments, lesson_of, of_steps
 
 if not handout.PACKED:
@@ -107,6 +108,7 @@ class Progress:
     """Keeps what was done and tried, of a kernel under another name too, in work/progress.json, after every change."""
 
     def __init__(self):
+        self.ours = set()  # what this session has been at
         try:
             self.all = json.loads(PROGRESS.read_text())
         except FileNotFoundError:
@@ -120,9 +122,12 @@ class Progress:
                 self.all["rungs"].setdefault(f"{step}/{name}", memory)
 
     def of(self, key):
+        self.ours.add(key)
         return self.all["rungs"].setdefault(key, {"state": "new", "tries": 0, "hints": 0, "predicted": {}})
 
     def save(self):
+        """What another session in this tree has done meanwhile stays."""
+        self.all["rungs"] = {**Progress().all["rungs"], **{key: self.all["rungs"][key] for key in self.ours}}
         PROGRESS.parent.mkdir(exist_ok=True)
         outfile.write(PROGRESS, json.dumps(self.all, indent=1) + "\n")
 
@@ -420,6 +425,10 @@ class Written:
     def name_of(self, path):
         return str(path.relative_to(self.folder))
 
+    def turn(self):
+        """Another session in this tree may build the same step's."""
+        return turns.of(BUILD / self.step)
+
 
 class Rung(Written):
     """A rung is one kernel to be written."""
@@ -711,8 +720,12 @@ class Exercise:
         self.key = f"broken/{fault.exercise}"
         self.file = fault.directory() / fault.file
 
+    def turn(self):
+        return self.fault.turn()
+
     def make_files(self):
-        broken.copy_sources(self.fault, keep=True)
+        with self.turn():
+            broken.copy_sources(self.fault, keep=True)
 
     def files(self):
         return sorted(self.fault.directory().rglob("*.cu*"))
@@ -904,7 +917,8 @@ class Loop:
     def check(self):
         """Judges what is there now. Returns true when the rung is done."""
         self.seen = self.stamp()
-        state, lines = self.unit.judge(self.memory)
+        with self.unit.turn():
+            state, lines = self.unit.judge(self.memory)
         if state != "new":
             self.memory["tries"] += 1
             self.memory["state"] = state
@@ -913,7 +927,8 @@ class Loop:
         return state == "passed"
 
     def hint(self):
-        found = self.unit.hint(self.memory)
+        with self.unit.turn():
+            found = self.unit.hint(self.memory)
         if found is None:
             print("  That was the last hint.")
             return

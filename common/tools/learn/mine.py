@@ -13,6 +13,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import learn  # it knows where the other tools are
 import broken
+import turns
 
 TESTS = learn.ROOT / "build/mine/tests"  # where tests/run looks for them
 
@@ -61,7 +62,10 @@ def main():
     parser.add_argument("steps", nargs="+", help="their numbers")
     arguments = parser.parse_args()
     try:
-        outcomes = [test_step(learn.STEPS[number], arguments.kernel) for number in arguments.steps]
+        outcomes = []
+        for step in (learn.STEPS[number] for number in arguments.steps):
+            with turns.of(TESTS), turns.of(learn.BUILD / step):
+                outcomes.append(test_step(step, arguments.kernel))
     except (learn.Unable, broken.Broken) as error:
         print(f"test MINE=1: {error}", file=sys.stderr)
         return 2

@@ -500,14 +500,15 @@ def of_mine(step, kernel, options="", block=None):
     if rung is None or not rung.file.exists():
         raise Unable(f"you have no {kernel} yet: make learn STEP={step[:2]} begins it")
     learn.make_ours(step)
-    built, complaint = rung.build()
-    if built is None:
-        raise Unable("\n".join(complaint))
-    runs = learn.judge_cases(built, kernel, "quick")
-    failing = next(((sizes, order) for sizes, order, row in runs if row["check"] != "pass"), None)
-    sizes = options or (failing[0] if failing else facts.kernels()[kernel]["shown_sizes"])
-    return of_program(str(built), step, kernel, shlex.split(sizes), block, f"{step[:2]} · {kernel} (yours)",
-                      SIMT_ORDER=failing[1] if failing else learn.ORDERS[0])
+    with rung.turn():
+        built, complaint = rung.build()
+        if built is None:
+            raise Unable("\n".join(complaint))
+        runs = learn.judge_cases(built, kernel, "quick")
+        failing = next(((sizes, order) for sizes, order, row in runs if row["check"] != "pass"), None)
+        sizes = options or (failing[0] if failing else facts.kernels()[kernel]["shown_sizes"])
+        return of_program(str(built), step, kernel, shlex.split(sizes), block, f"{step[:2]} · {kernel} (yours)",
+                          SIMT_ORDER=failing[1] if failing else learn.ORDERS[0])
 
 
 def show_broken(arguments):
@@ -515,12 +516,13 @@ def show_broken(arguments):
     import broken
     fault = broken.read_faults([arguments.fault])[0]
     fault.learners = arguments.fault == str(fault.exercise)
-    broken.copy_sources(fault, keep=fault.learners)
-    program, kernel = broken.build(fault, "check"), fault.kernel
-    runs = [(sizes, order) for sizes in fault.runs for order in broken.ORDERS]
-    sizes, order = next((run for run in runs if broken.run(program, kernel, *run)[0]), runs[0])
-    title, data = of_program(str(program), fault.step, kernel, sizes.split(), arguments.block, f"{kernel}, broken",
-                             fault.symptom if fault.learners else fault.wrong, SIMT_ORDER=order)
+    with fault.turn():
+        broken.copy_sources(fault, keep=fault.learners)
+        program, kernel = broken.build(fault, "check"), fault.kernel
+        runs = [(sizes, order) for sizes in fault.runs for order in broken.ORDERS]
+        sizes, order = next((run for run in runs if broken.run(program, kernel, *run)[0]), runs[0])
+        title, data = of_program(str(program), fault.step, kernel, sizes.split(), arguments.block, f"{kernel}, broken",
+                                 fault.symptom if fault.learners else fault.wrong, SIMT_ORDER=order)
     write(f"broken_{arguments.fault}", page(title, [data]))
 
 
