@@ -1,5 +1,6 @@
 /* Products by a warpgroup are compared with a model of descriptors, swizzles and accumulators. */
 #include "ptx_cases.h"
+#include "tests/simt/counted.h"
 
 enum { STEPS_K = 16 * WGMMA_STEPS };
 
@@ -70,6 +71,18 @@ static cudaError_t run_wgmma(const uint32_t *in, uint32_t *out)
     return ptx_wgmma(in, out, wgmma_layout_now);
 }
 
+/* Expects that a step read its operands' 16 elements of each row of A and column of B once, eight
+ * at a time, and every eight of those without bank conflicts. Before, the image was stored. */
+static void expect_counts(int rows)
+{
+    struct counters c;
+    if (!backend_counters(&c))
+        return;
+    c = counted(cudaSuccess);
+    EXPECT(c, shared_loads, ORDERS * WGMMA_STEPS * rows * 2);
+    EXPECT(c, shared_wavefronts, ORDERS * (WGMMA_IMAGE / 128 + WGMMA_STEPS * rows * 2 / 8));
+}
+
 static void test_wgmma(const char *name, int n, enum wgmma_form form, int swizzle, int accumulate,
                        bool bfloat16)
 {
@@ -118,6 +131,7 @@ static void test_wgmma(const char *name, int n, enum wgmma_form form, int swizzl
                               b.begin, b.leading, b.stride, b.step,  accumulate, bfloat16};
     run(run_wgmma, in, WGMMA_IMAGE / 4 + 128 * (a_words + d_words), out, 128 * d_words);
     expect_floats(name, out, expected, bound, 128 * d_words);
+    expect_counts(a_in_registers ? n : 64 + n);
 }
 
 CONDITIONAL_TEST(ptx, wgmma_shared, has_architecture(90, true))
