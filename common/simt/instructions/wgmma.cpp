@@ -35,26 +35,21 @@ static Descriptor decode(const ProductShape &product, uint64_t bits)
             product.n_along};
 }
 
-/* Returns the offset, before the swizzle, of the eight halves in a row that element `along` of M or
- * N at `k` is one of.
+/* Returns where the eight halves in a row lie that element `along` of M or N at `k` is one of. The
+ * swizzle works on the address itself.
  *
  *     no swizzle  8 x 8 pieces of 128 bytes are `leading` apart in k, `stride` in m or n
  *     swizzle     panels with rows of one span, `leading` apart; `stride` for eight rows. A panel
  *                 is wide enough for all k where they lie in a row */
-static size_t offset_of(const Descriptor &d, unsigned along, unsigned k)
+static uint32_t address_of(const Descriptor &d, unsigned along, unsigned k)
 {
     const unsigned row = d.n_along ? k : along, piece = (d.n_along ? along : k) / 8;
     if (!d.span)
-        return along / 8 * size_t(d.stride) + k / 8 * size_t(d.leading) + row % 8 * core_row;
+        return d.address + along / 8 * d.stride + k / 8 * d.leading + row % 8 * uint32_t(core_row);
     const unsigned in_panel = d.span / core_row;
-    return row / 8 * size_t(d.stride) + row % 8 * d.span + piece / in_panel * size_t(d.leading) +
-           piece % in_panel * core_row;
-}
-
-/* Returns where they are in shared memory: the swizzle works on the address itself. */
-static uint32_t address_of(const Descriptor &d, unsigned along, unsigned k)
-{
-    return uint32_t(swizzled(d.address + offset_of(d, along, k), d.span));
+    const uint32_t offset = row / 8 * d.stride + row % 8 * d.span + piece / in_panel * d.leading +
+                            piece % in_panel * uint32_t(core_row);
+    return uint32_t(swizzled(d.address + offset, d.span));
 }
 
 static const char *core_row_at(const Descriptor &d, unsigned along, unsigned k)
@@ -106,13 +101,16 @@ template <class Touch> static void for_own_core_rows(const Product &product, Tou
 static void read_operand(const Descriptor &d, unsigned first, unsigned count, uint16_t *to,
                          unsigned step, unsigned k_step)
 {
-    const unsigned side = d.n_along ? 8 : 1, down = d.n_along ? 1 : 8;
-    const unsigned within = d.n_along ? step : k_step;
+    const unsigned side = d.n_along ? 8 : 1, down = 8 / side, within = d.n_along ? step : k_step;
     for (unsigned along = 0; along < count; along += side)
         for (unsigned k = 0; k < product_depth; k += down) {
             const char *row = core_row_at(d, first + along, k);
-            for (unsigned i = 0; i < 8; i++)
-                memcpy(&to[along * step + k * k_step + i * within], row + 2 * i, 2);
+            uint16_t *place = to + along * step + k * k_step;
+            if (within == 1)
+                memcpy(place, row, core_row);
+            else
+                for (unsigned i = 0; i < 8; i++)
+                    memcpy(&place[i * within], row + 2 * i, 2);
         }
 }
 
