@@ -85,10 +85,11 @@ cudaError_t ptx_tma_load_multicast(const CUtensorMap *map, uint32_t *out);
  * one to the next the descriptors move by a_step and b_step bytes.
  */
 enum { WGMMA_IMAGE = 40960, WGMMA_STEPS = 2 };
+enum wgmma_form { WGMMA_SHARED, WGMMA_SHARED_TRANSPOSED, WGMMA_REGISTERS };
 struct wgmma_layout {
-    int n;              /* 128, or 64 where A is in registers */
-    int a_in_registers; /* otherwise A is in shared memory, as B always is */
-    int swizzle;        /* bits 62 and 63 of both descriptors */
+    int n;                /* 128 or 64 */
+    enum wgmma_form form; /* where A is; B is in shared memory */
+    int swizzle;          /* bits 62 and 63 of both descriptors */
     int a_begin, a_leading, a_stride, a_step;
     int b_begin, b_leading, b_stride, b_step;
     int accumulate;

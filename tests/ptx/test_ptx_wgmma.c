@@ -1,5 +1,6 @@
 /* Products by a warpgroup are compared with a model of descriptors, swizzles and accumulators. */
 #include "ptx_cases.h"
+#include "tests/simt/counted.h"
 
 enum { STEPS_K = 16 * WGMMA_STEPS };
 
@@ -70,9 +71,22 @@ static cudaError_t run_wgmma(const uint32_t *in, uint32_t *out)
     return ptx_wgmma(in, out, wgmma_layout_now);
 }
 
-static void test_wgmma(const char *name, int n, bool a_in_registers, int swizzle, int accumulate,
+/* Expects that a step read its operands' 16 elements of each row of A and column of B once, eight
+ * at a time, and every eight of those without bank conflicts. Before, the image was stored. */
+static void expect_counts(int rows)
+{
+    struct counters c;
+    if (!backend_counters(&c))
+        return;
+    c = counted(cudaSuccess);
+    EXPECT(c, shared_loads, ORDERS * WGMMA_STEPS * rows * 2);
+    EXPECT(c, shared_wavefronts, ORDERS * (WGMMA_IMAGE / 128 + WGMMA_STEPS * rows * 2 / 8));
+}
+
+static void test_wgmma(const char *name, int n, enum wgmma_form form, int swizzle, int accumulate,
                        bool bfloat16)
 {
+    const bool a_in_registers = form == WGMMA_REGISTERS, k_along_memory = form == WGMMA_SHARED;
     static uint16_t A[64 * STEPS_K], B[256 * STEPS_K];
     static uint32_t in[WGMMA_IMAGE / 4 + 128 * (4 * WGMMA_STEPS + 128)], out[128 * 128];
     static double expected[128 * 128], bound[128 * 128];
@@ -84,8 +98,8 @@ static void test_wgmma(const char *name, int n, bool a_in_registers, int swizzle
     /* Operands lie in shared memory at multiples of 1024. What lies between is random and must not
      * be read. */
     random_words(in, WGMMA_IMAGE / 4, 16);
-    const struct operand a = pack(swizzle, true, 64, 1024),
-                         b = pack(swizzle, !a_in_registers, n, 16384);
+    const struct operand a = pack(swizzle, k_along_memory, 64, 1024),
+                         b = pack(swizzle, k_along_memory, n, 16384);
     if (!a_in_registers)
         place_operand((char *)in, &a, A, 64);
     place_operand((char *)in, &b, B, n);
@@ -112,32 +126,45 @@ static void test_wgmma(const char *name, int n, bool a_in_registers, int swizzle
             bound[thread * d_words + i] = bound_of(&sum);
         }
     }
-    wgmma_layout_now = (struct wgmma_layout){
-        n,       a_in_registers, swizzle,  a.begin, a.leading,  a.stride, a.step,
-        b.begin, b.leading,      b.stride, b.step,  accumulate, bfloat16};
+    wgmma_layout_now =
+        (struct wgmma_layout){n,       form,      swizzle,  a.begin, a.leading,  a.stride, a.step,
+                              b.begin, b.leading, b.stride, b.step,  accumulate, bfloat16};
     run(run_wgmma, in, WGMMA_IMAGE / 4 + 128 * (a_words + d_words), out, 128 * d_words);
     expect_floats(name, out, expected, bound, 128 * d_words);
+    expect_counts(a_in_registers ? n : 64 + n);
 }
 
 CONDITIONAL_TEST(ptx, wgmma_shared, has_architecture(90, true))
 {
-    test_wgmma("wgmma_shared_128", 128, false, 1, 0, false);
-    test_wgmma("wgmma_shared_64", 128, false, 2, 1, false);
-    test_wgmma("wgmma_shared_32", 128, false, 3, 1, false);
-    test_wgmma("wgmma_shared_none", 128, false, 0, 1, false);
-    test_wgmma("wgmma_shared_bfloat16", 128, false, 1, 1, true);
-    test_wgmma("wgmma_shared_n64_128", 64, false, 1, 1, false);
-    test_wgmma("wgmma_shared_n64_bfloat16", 64, false, 1, 0, true);
+    test_wgmma("wgmma_shared_128", 128, WGMMA_SHARED, 1, 0, false);
+    test_wgmma("wgmma_shared_64", 128, WGMMA_SHARED, 2, 1, false);
+    test_wgmma("wgmma_shared_32", 128, WGMMA_SHARED, 3, 1, false);
+    test_wgmma("wgmma_shared_none", 128, WGMMA_SHARED, 0, 1, false);
+    test_wgmma("wgmma_shared_bfloat16", 128, WGMMA_SHARED, 1, 1, true);
+    test_wgmma("wgmma_shared_n64_128", 64, WGMMA_SHARED, 1, 1, false);
+    test_wgmma("wgmma_shared_n64_bfloat16", 64, WGMMA_SHARED, 1, 0, true);
+}
+
+CONDITIONAL_TEST(ptx, wgmma_shared_transposed, has_architecture(90, true))
+{
+    test_wgmma("wgmma_shared_transposed_128", 128, WGMMA_SHARED_TRANSPOSED, 1, 0, false);
+    test_wgmma("wgmma_shared_transposed_64", 128, WGMMA_SHARED_TRANSPOSED, 2, 1, false);
+    test_wgmma("wgmma_shared_transposed_32", 128, WGMMA_SHARED_TRANSPOSED, 3, 1, false);
+    test_wgmma("wgmma_shared_transposed_none", 128, WGMMA_SHARED_TRANSPOSED, 0, 1, false);
+    test_wgmma("wgmma_shared_transposed_bfloat16", 128, WGMMA_SHARED_TRANSPOSED, 1, 1, true);
+    test_wgmma("wgmma_shared_transposed_n64_128", 64, WGMMA_SHARED_TRANSPOSED, 1, 1, false);
+    test_wgmma("wgmma_shared_transposed_n64_none", 64, WGMMA_SHARED_TRANSPOSED, 0, 0, false);
+    test_wgmma("wgmma_shared_transposed_n64_bfloat16", 64, WGMMA_SHARED_TRANSPOSED, 1, 0, true);
 }
 
 CONDITIONAL_TEST(ptx, wgmma_registers, has_architecture(90, true))
 {
-    test_wgmma("wgmma_registers_128", 128, true, 1, 1, false);
-    test_wgmma("wgmma_registers_64", 128, true, 2, 0, false);
-    test_wgmma("wgmma_registers_32", 128, true, 3, 1, false);
-    test_wgmma("wgmma_registers_none", 128, true, 0, 1, false);
-    test_wgmma("wgmma_registers_n64_128", 64, true, 1, 1, false);
-    test_wgmma("wgmma_registers_n64_none", 64, true, 0, 0, false);
-    test_wgmma("wgmma_registers_bfloat16", 128, true, 1, 1, true);
-    test_wgmma("wgmma_registers_n64_bfloat16", 64, true, 1, 0, true);
+    test_wgmma("wgmma_registers_128", 128, WGMMA_REGISTERS, 1, 1, false);
+    test_wgmma("wgmma_registers_64", 128, WGMMA_REGISTERS, 2, 0, false);
+    test_wgmma("wgmma_registers_32", 128, WGMMA_REGISTERS, 3, 1, false);
+    test_wgmma("wgmma_registers_none", 128, WGMMA_REGISTERS, 0, 1, false);
+    test_wgmma("wgmma_registers_n64_128", 64, WGMMA_REGISTERS, 1, 1, false);
+    test_wgmma("wgmma_registers_n64_none", 64, WGMMA_REGISTERS, 0, 0, false);
+    test_wgmma("wgmma_registers_bfloat16", 128, WGMMA_REGISTERS, 1, 1, true);
+    test_wgmma("wgmma_registers_n64_bfloat16", 64, WGMMA_REGISTERS, 1, 0, true);
 }

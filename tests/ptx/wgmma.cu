@@ -11,12 +11,13 @@ static __device__ uint64_t descriptor_of(const char *image, int begin, int leadi
     return (descriptor & ~((uint64_t)3 << 62)) | (uint64_t)swizzle << 62;
 }
 
-template <int N, bool A_IN_REGISTERS, typename T>
+template <int N, enum wgmma_form FORM, typename T>
 __global__ void __launch_bounds__(128, 1)
     multiply(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
 {
     extern __shared__ __align__(1024) char image[];
-    constexpr int IMAGE_WORDS = WGMMA_IMAGE / 4, A_WORDS = A_IN_REGISTERS ? 4 * WGMMA_STEPS : 0;
+    constexpr int IMAGE_WORDS = WGMMA_IMAGE / 4,
+                  A_WORDS = FORM == WGMMA_REGISTERS ? 4 * WGMMA_STEPS : 0;
     for (int i = threadIdx.x; i < IMAGE_WORDS; i += 128)
         ((uint32_t *)image)[i] = in[i];
 
@@ -40,9 +41,12 @@ __global__ void __launch_bounds__(128, 1)
 #pragma unroll
     for (int step = 0; step < WGMMA_STEPS; step++) {
         const int accumulate = step > 0 || layout.accumulate;
-        if constexpr (A_IN_REGISTERS)
+        if constexpr (FORM == WGMMA_REGISTERS)
             wgmma_registers<N, T>(d, a[step], wgmma_descriptor_at(B, step * layout.b_step),
                                   accumulate);
+        else if constexpr (FORM == WGMMA_SHARED_TRANSPOSED)
+            wgmma_shared_transposed<N, T>(d, wgmma_descriptor_at(A, step * layout.a_step),
+                                          wgmma_descriptor_at(B, step * layout.b_step), accumulate);
         else
             wgmma_shared<N, T>(d, wgmma_descriptor_at(A, step * layout.a_step),
                                wgmma_descriptor_at(B, step * layout.b_step), accumulate);
@@ -55,19 +59,27 @@ __global__ void __launch_bounds__(128, 1)
         out[threadIdx.x * (N / 2) + i] = __float_as_uint(d[i]);
 }
 
-template <int N, bool A_IN_REGISTERS>
+template <int N, enum wgmma_form FORM>
 static cudaError_t run(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
 {
     if (layout.bfloat16)
-        multiply<N, A_IN_REGISTERS, __nv_bfloat16><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
+        multiply<N, FORM, __nv_bfloat16><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
     else
-        multiply<N, A_IN_REGISTERS, __half><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
+        multiply<N, FORM, __half><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
     return finished();
+}
+
+template <int N>
+static cudaError_t run(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
+{
+    if (layout.form == WGMMA_REGISTERS)
+        return run<N, WGMMA_REGISTERS>(in, out, layout);
+    if (layout.form == WGMMA_SHARED_TRANSPOSED)
+        return run<N, WGMMA_SHARED_TRANSPOSED>(in, out, layout);
+    return run<N, WGMMA_SHARED>(in, out, layout);
 }
 
 cudaError_t ptx_wgmma(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
 {
-    if (!layout.a_in_registers)
-        return layout.n == 64 ? run<64, false>(in, out, layout) : run<128, false>(in, out, layout);
-    return layout.n == 64 ? run<64, true>(in, out, layout) : run<128, true>(in, out, layout);
+    return layout.n == 64 ? run<64>(in, out, layout) : run<128>(in, out, layout);
 }

@@ -618,7 +618,9 @@ __device__ __forceinline__ void async_proxy_fence(void)
  * wgmma_shared takes A and B from shared memory, both with k along the row: A as 64 rows, B as N
  * rows (B is transposed, like the keys of Q·Kᵀ). wgmma_registers takes A from registers and B from
  * shared memory with n along the row: 16 rows of N (B is not transposed, like the values of P·V).
- * Both read shared memory through descriptors.
+ * wgmma_shared_transposed takes A and B from shared memory, with m and n along the row: A as 16
+ * rows of 64 (it is transposed, like the keys' rows of dS in dS·K), B as 16 rows of N. All read
+ * shared memory through descriptors.
  *
  * Every thread of the warpgroup calls, in this order:
  *
@@ -666,8 +668,8 @@ __device__ __forceinline__ void wgmma_hold(uint32_t (&a)[COUNT])
  * ISA, "Matrix Descriptor Format").
  *
  *     bits 0-13     address / 16
- *     bits 16-29    leading byte offset / 16: with n along the row, from one 64-column panel to
- *                   the next; with k along the row not used: 16 columns never leave a panel
+ *     bits 16-29    leading byte offset / 16: with m or n along the row, from one 64-column panel
+ *                   to the next; with k along the row not used: 16 columns never leave a panel
  *     bits 32-45    stride byte offset / 16: from eight rows to the next eight, 1024 here
  *     bits 62-63    1: 128-byte swizzle
  *
@@ -707,19 +709,19 @@ __device__ __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int
 #define PTX_WGMMA_SHARED_64(TYPE)                                                                  \
     asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %34, 0;"                        \
                  "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " " PTX_D_32          \
-                 "}, %32, %33, accumulate, 1, 1, 0, 0; }"                                          \
+                 "}, %32, %33, accumulate, 1, 1, %35, %35; }"                                      \
                  : PTX_FLOATS_32(d, 0)                                                             \
-                 : "l"(a), "l"(b), "r"(accumulate))
+                 : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSED))
 #define PTX_WGMMA_SHARED_128(TYPE)                                                                 \
     asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %66, 0;"                        \
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " " PTX_D_64         \
-                 "}, %64, %65, accumulate, 1, 1, 0, 0; }"                                          \
+                 "}, %64, %65, accumulate, 1, 1, %67, %67; }"                                      \
                  : PTX_FLOATS_64(d, 0)                                                             \
-                 : "l"(a), "l"(b), "r"(accumulate))
+                 : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSED))
 
-template <int N, typename T = __half>
-__device__ __forceinline__ void wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b,
-                                             int accumulate)
+template <int TRANSPOSED, int N, typename T>
+__device__ __forceinline__ void wgmma_in_shared(float (&d)[N / 2], uint64_t a, uint64_t b,
+                                                int accumulate)
 {
     static_assert(N == 64 || N == 128,
                   "add the shape that is needed: the instruction takes multiples of 8 up to 256");
@@ -731,6 +733,20 @@ __device__ __forceinline__ void wgmma_shared(float (&d)[N / 2], uint64_t a, uint
         PTX_WGMMA_SHARED_128("bf16");
     else
         PTX_WGMMA_SHARED_128("f16");
+}
+
+template <int N, typename T = __half>
+__device__ __forceinline__ void wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b,
+                                             int accumulate)
+{
+    wgmma_in_shared<0, N, T>(d, a, b, accumulate);
+}
+
+template <int N, typename T = __half>
+__device__ __forceinline__ void wgmma_shared_transposed(float (&d)[N / 2], uint64_t a, uint64_t b,
+                                                        int accumulate)
+{
+    wgmma_in_shared<1, N, T>(d, a, b, accumulate);
 }
 
 #define PTX_WGMMA_REGISTERS_64(TYPE)                                                               \

@@ -114,9 +114,10 @@ template <int REGISTERS> __forceinline__ void registers_increase(SIMT_CALL_SITE)
 
 /* ---- matrix product by a warpgroup: wgmma.cpp ---- */
 
-/* d has n / 2 elements. A is in the registers a or, when a is null, behind its descriptor. */
+/* d has n / 2 elements. A is in the registers a or, when a is null, behind its descriptor. With
+ * n_along, n and m run along the rows of what is in shared memory, otherwise k. */
 void wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor, uint64_t b_descriptor,
-           bool b_along_n, int accumulate, bool bfloat16, simt::Site site);
+           bool n_along, int accumulate, bool bfloat16, simt::Site site);
 void wgmma_fence(void);
 void wgmma_commit(void);
 void wgmma_wait(unsigned pending, simt::Site site);
@@ -145,6 +146,13 @@ wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate, SIMT_CAL
 {
     static_assert(N % 8 == 0 && N >= 8 && N <= 256, "a multiple of 8 up to 256");
     wgmma(d, N, nullptr, a, b, false, accumulate, is_bfloat16<T>, site);
+}
+
+template <int N, typename T = __half> __forceinline__ void
+wgmma_shared_transposed(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate, SIMT_CALL_SITE)
+{
+    static_assert(N % 8 == 0 && N >= 8 && N <= 256, "a multiple of 8 up to 256");
+    wgmma(d, N, nullptr, a, b, true, accumulate, is_bfloat16<T>, site);
 }
 
 template <int N, typename T = __half> __forceinline__ void

@@ -108,7 +108,7 @@ struct TensorStore : InGroup, Box {
 /* All threads of the warpgroup ask for the same. A is in registers, or behind its descriptor. */
 struct ProductShape {
     unsigned n;
-    bool registers, b_along_n, accumulate, bfloat16;
+    bool registers, n_along, accumulate, bfloat16;
     uint64_t a_descriptor, b_descriptor;
 };
 

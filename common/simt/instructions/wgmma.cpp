@@ -22,46 +22,39 @@ struct Descriptor {
     uint32_t address, leading, stride;
     unsigned span; /* of the swizzle; 0: none */
     unsigned base_offset;
-    bool n_along_memory; /* or m; otherwise k */
+    bool n_along; /* n or m runs along the rows; otherwise k */
 };
 
-static Descriptor decode(uint64_t bits, bool n_along_memory)
+static Descriptor decode(const ProductShape &product, uint64_t bits)
 {
     static const unsigned char spans[] = {0, 128, 64, 32};
     const auto offset = [=](unsigned from) { return uint32_t((bits >> from & 0x3fff) << 4); };
     /* Bits 14 and 15 take wgmma_descriptor_at's carry, bits 52 on wgmma_descriptor's. */
     const uint32_t address = uint32_t((bits & 0xffff) << 4) + uint32_t((bits >> 52 & 0xff) << 18);
-    return {address,       offset(16), offset(32), spans[bits >> 62], unsigned(bits >> 49 & 7),
-            n_along_memory};
+    return {address,        offset(16), offset(32), spans[bits >> 62], unsigned(bits >> 49 & 7),
+            product.n_along};
 }
 
-/* Returns the offset, before the swizzle, of the eight halves that begin at element `along` of M or
- * N and at `k`. Whichever of the two runs along memory is a multiple of 8. Without a swizzle
- * operands are 8 x 8 pieces of 128 bytes.
+/* Returns where the eight halves in a row lie that element `along` of M or N at `k` is one of. The
+ * swizzle works on the address itself.
  *
- *     k along memory, no swizzle  pieces are `leading` apart in k, `stride` in m or n
- *     k along memory, swizzle     rows of one span; `stride` from eight rows to the next eight
- *     n along memory, no swizzle  pieces are `stride` apart in n, `leading` in k
- *     n along memory, swizzle     panels of one span, `leading` apart; `stride` per eight k */
-static size_t offset_of(const Descriptor &d, unsigned along, unsigned k)
+ *     no swizzle  8 x 8 pieces of 128 bytes are `leading` apart in k, `stride` in m or n
+ *     swizzle     panels with rows of one span, `leading` apart; `stride` for eight rows. A panel
+ *                 is wide enough for all k where they lie in a row */
+static uint32_t address_of(const Descriptor &d, unsigned along, unsigned k)
 {
-    if (!d.n_along_memory) {
-        size_t group = along / 8 * size_t(d.stride);
-        return d.span ? group + along % 8 * d.span + k / 8 * core_row
-                      : group + along % 8 * core_row + k / 8 * size_t(d.leading);
-    }
+    const unsigned row = d.n_along ? k : along, piece = (d.n_along ? along : k) / 8;
     if (!d.span)
-        return along / 8 * size_t(d.stride) + k / 8 * size_t(d.leading) + k % 8 * core_row;
-    unsigned in_panel = d.span / core_row, piece = along / 8;
-    return piece / in_panel * size_t(d.leading) + k / 8 * size_t(d.stride) + k % 8 * d.span +
-           piece % in_panel * core_row;
+        return d.address + along / 8 * d.stride + k / 8 * d.leading + row % 8 * uint32_t(core_row);
+    const unsigned in_panel = d.span / core_row;
+    const uint32_t offset = row / 8 * d.stride + row % 8 * d.span + piece / in_panel * d.leading +
+                            piece % in_panel * uint32_t(core_row);
+    return uint32_t(swizzled(d.address + offset, d.span));
 }
 
-/* Returns the same eight halves in memory: the swizzle works on the address itself. */
 static const char *core_row_at(const Descriptor &d, unsigned along, unsigned k)
 {
-    uint32_t address = d.address + uint32_t(offset_of(d, along, k));
-    return static_cast<const char *>(simt_shared_pointer(uint32_t(swizzled(address, d.span))));
+    return static_cast<const char *>(simt_shared_pointer(address_of(d, along, k)));
 }
 
 static void check_descriptor(const Descriptor &d, char operand, unsigned along, const Call &call)
@@ -76,47 +69,48 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
                 operand, d.address, d.address % swizzle_period(d.span) / d.span, d.span,
                 swizzle_period(d.span));
     /* The four corners lie in shared memory, and so does everything between them. */
-    for (unsigned a : {0u, along - 8})
-        for (unsigned k : {0u, 8u}) {
-            size_t offset = offset_of(d, a, k);
-            shared_place(d.address + uint32_t(swizzled(offset, d.span)), core_row, core_row,
+    for (unsigned a : {0u, along - 1})
+        for (unsigned k : {0u, product_depth - 1})
+            shared_place(address_of(d, a, k), core_row, core_row,
                          {operand == 'A' ? "wgmma, matrix A" : "wgmma, matrix B", call.site});
-        }
+}
+
+/* Returns the i-th piece of `count` elements from `first` on. Eight neighbours take the rows of one
+ * 8 x 8 piece, as the hardware does: other banks. */
+static const char *core_row_in_turn(const Descriptor &d, unsigned first, unsigned count, unsigned i)
+{
+    return d.n_along ? core_row_at(d, first + i / product_depth * 8, i % product_depth)
+                     : core_row_at(d, first + i % count, i / count * 8);
 }
 
 /* Touches the lane's share of the operands: together the warpgroup touches each row once. */
 template <class Touch> static void for_own_core_rows(const Product &product, Touch touch)
 {
     unsigned thread = current_thread->linear % warpgroup_threads;
-    if (!product.registers) {
-        Descriptor a = decode(product.a_descriptor, false);
-        /* Each lane touches two of the 64 rows' pieces: warp w has rows 16w on. */
-        unsigned warp = thread / warp_size, lane = thread % warp_size;
-        touch(
-            core_row_at(a, warp * rows_per_warp + lane % rows_per_warp, lane / rows_per_warp * 8));
-    }
-    /* Eight neighbours take the rows of one 8 x 8 piece, as the hardware does: other banks. */
-    Descriptor b = decode(product.b_descriptor, product.b_along_n);
+    const unsigned warp = thread / warp_size, lane = thread % warp_size;
+    if (!product.registers)
+        touch(core_row_in_turn(decode(product, product.a_descriptor), warp * rows_per_warp,
+                               rows_per_warp, lane));
+    Descriptor b = decode(product, product.b_descriptor);
     for (unsigned i = thread; i < 2 * product.n; i += warpgroup_threads)
-        touch(product.b_along_n ? core_row_at(b, i / product_depth * 8, i % product_depth)
-                                : core_row_at(b, i % product.n, i / product.n * 8));
+        touch(core_row_in_turn(b, 0, product.n, i));
 }
 
-static void read_b(const Product &product, uint16_t *B)
+/* Reads `count` elements of M or N from `first` on, with all k. In `to` neighbours in M or N are
+ * `step` apart, neighbours in k `k_step`. */
+static void read_operand(const Descriptor &d, unsigned first, unsigned count, uint16_t *to,
+                         unsigned step, unsigned k_step)
 {
-    Descriptor d = decode(product.b_descriptor, product.b_along_n);
-    if (product.b_along_n) {
-        for (unsigned k = 0; k < product_depth; k++)
-            for (unsigned n = 0; n < product.n; n += 8)
-                memcpy(&B[k * product.n + n], core_row_at(d, n, k), core_row);
-        return;
-    }
-    uint16_t element[8];
-    for (unsigned n = 0; n < product.n; n++)
-        for (unsigned k = 0; k < product_depth; k += 8) {
-            memcpy(element, core_row_at(d, n, k), core_row);
-            for (unsigned i = 0; i < 8; i++)
-                B[(k + i) * product.n + n] = element[i];
+    const unsigned side = d.n_along ? 8 : 1, down = 8 / side, within = d.n_along ? step : k_step;
+    for (unsigned along = 0; along < count; along += side)
+        for (unsigned k = 0; k < product_depth; k += down) {
+            const char *row = core_row_at(d, first + along, k);
+            uint16_t *place = to + along * step + k * k_step;
+            if (within == 1)
+                memcpy(place, row, core_row);
+            else
+                for (unsigned i = 0; i < 8; i++)
+                    memcpy(&place[i * within], row + 2 * i, 2);
         }
 }
 
@@ -124,14 +118,9 @@ static void read_b(const Product &product, uint16_t *B)
 static void read_a(Product *const *lanes, unsigned warp, uint16_t *A)
 {
     const Product &product = *lanes[0];
-    if (!product.registers) {
-        Descriptor d = decode(product.a_descriptor, false);
-        for (unsigned row = 0; row < rows_per_warp; row++)
-            for (unsigned k = 0; k < product_depth; k += 8)
-                memcpy(&A[row * product_depth + k], core_row_at(d, warp * rows_per_warp + row, k),
-                       core_row);
-        return;
-    }
+    if (!product.registers)
+        return read_operand(decode(product, product.a_descriptor), warp * rows_per_warp,
+                            rows_per_warp, A, product_depth, 1);
     for (unsigned lane = 0; lane < warp_size; lane++)
         for (unsigned i = 0; i < 4; i++) { /* two neighbours in a row */
             const Element e = of_left(lane, 2 * i);
@@ -170,7 +159,7 @@ static void compute(ThreadWork *thread, size_t number, unsigned warp)
     if (!first.accumulate)
         memset(D, 0, rows_per_warp * n * sizeof *D);
     read_a(lanes, warp, A_bits);
-    read_b(first, B_bits);
+    read_operand(decode(first, first.b_descriptor), 0, n, B_bits, 1, n);
     element_values(A, A_bits, A_elements, first.bfloat16);
     element_values(B, B_bits, product_depth * n, first.bfloat16);
     multiply_add(D, A, B, n);
@@ -225,7 +214,7 @@ static void join_warpgroup(std::vector<SharedProduct> &products, const Product &
 }
 
 void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
-                uint64_t b_descriptor, bool b_along_n, int accumulate, bool bfloat16, Site site)
+                uint64_t b_descriptor, bool n_along, int accumulate, bool bfloat16, Site site)
 {
     const Call call("wgmma", site);
     unsigned thread = current_thread->linear;
@@ -234,7 +223,7 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
     if ((thread | (warpgroup_threads - 1)) >= worker->block->threads)
         fail_at(call, "the last warpgroup of the block is not complete");
 
-    const ProductShape shape = {n,        a != nullptr, b_along_n,   accumulate != 0,
+    const ProductShape shape = {n,        a != nullptr, n_along,     accumulate != 0,
                                 bfloat16, a_descriptor, b_descriptor};
     Product product = {shape, {call, work.products.closed}, d, {}, {}, work.products_issued++};
     /* As for mma, registers are the thread's variables, and anything else is watched. */
@@ -246,8 +235,8 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
 
     join_warpgroup(block.warpgroup[thread / warpgroup_threads], product);
     if (!a)
-        check_descriptor(decode(a_descriptor, false), 'A', 64, call);
-    const Descriptor b = decode(b_descriptor, b_along_n);
+        check_descriptor(decode(product, a_descriptor), 'A', warpgroup_rows, call);
+    const Descriptor b = decode(product, b_descriptor);
     check_descriptor(b, 'B', n, call);
     const std::vector<Product> &under_way_too = work.products.work;
     const bool chained = std::any_of(under_way_too.begin(), under_way_too.end(),
