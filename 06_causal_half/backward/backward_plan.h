@@ -8,8 +8,24 @@
 
 enum { BACKWARD_QUERIES = 64, BACKWARD_KEYS = 64 };
 
+/* What a block of a later rung owns. */
+enum { BACKWARD_BLOCK_KEYS = 128 };
+
+/* Of backward_mma_async: tiles of queries and keys, and small ones; K and V, two places for Q, dO,
+ * LSE and D, and dS, as bytes. */
+#define BACKWARD_ASYNC_QUERIES(SMALL) ((SMALL) ? BACKWARD_QUERIES / 2 : BACKWARD_QUERIES)
+#define BACKWARD_ASYNC_KEYS(SMALL) ((SMALL) ? BACKWARD_BLOCK_KEYS / 2 : BACKWARD_BLOCK_KEYS)
+#define BACKWARD_ASYNC_BYTES(SMALL, HEAD_DIM)                                                      \
+    (4 * BACKWARD_ASYNC_KEYS(SMALL) * (HEAD_DIM) +                                                 \
+     8 * BACKWARD_ASYNC_QUERIES(SMALL) * ((HEAD_DIM) + 2) + 128 * BACKWARD_ASYNC_KEYS(SMALL))
+
+/* Where a block has no room for large ones: at wide rows on an sm_86 or sm_89. */
+static inline bool small_async_tiles(int head_dim, const struct device_limits *device)
+{
+    return BACKWARD_ASYNC_BYTES(false, head_dim <= 64 ? 64 : 128) > device->shared_bytes;
+}
+
 /* Of backward_wgmma. Scores of a tile lie in registers, so wide rows leave room for fewer. */
-enum { BACKWARD_WGMMA_KEYS = 128 };
 #define BACKWARD_WGMMA_QUERIES(HEAD_DIM) ((HEAD_DIM) <= 64 ? 128 : 64)
 
 /* The tiles of Br queries begin here for a tile of keys that begins at key0: queries before do not

@@ -364,6 +364,33 @@ def picture_06_backward_mma():
     return picture
 
 
+def picture_06_backward_mma_async():
+    picture = svg.Picture("backward_mma_async: dQ is added as it lies in registers",
+                          "Left: the warp that makes an element of dQ, and thread 5's. Right: where in the workspace they are added.")
+    launches = views.traced("06", "backward_mma_async", "--heads 1 --seq 64 --head-dim 64 --type f16", 0)
+    adds, puts = (next(launch for launch in launches if name in launch.kernel)
+                  for name in ("backward_mma_async", "put_in_rows"))
+    kinds, matrix, workspace = ["c0", "c2", "c3", "c4", "c1"], {}, {}
+    for found, size, count, events in (
+            (workspace, 4, 4, [event for block in adds.blocks for event in block.events if event["event"] == "atomic_update"]),
+            (matrix, 2, 2, views.accesses(puts, "store"))):
+        for event in events:
+            for lane, (_, byte) in zip(traces.lanes(event["lanes"]), traces.places(event["at"])):
+                for element in range(byte // size, byte // size + count):
+                    found[divmod(element, 64)] = 4 if (event["warp"], lane) == (0, 5) else event["warp"]
+    views.same(len(matrix), 64 * 64, "elements of dQ")
+    views.same(len(workspace), 4 * adds.counters["atomics"], "floats that are added")
+    bottom = views.owners(picture, 20, 44, 64, 64, 4, matrix, "dQ: 64 queries, 64 features", kinds)
+    views.owners(picture, 320, 44, 64, 64, 4, workspace, "the workspace: 64 rows of 64 floats", kinds)
+    picture.legend(600, 76, [("c0", "warp 0"), ("c2", "warp 1")])
+    picture.legend(600, 100, [("c3", "warp 2"), ("c4", "warp 3")])
+    picture.legend(600, 124, [("c1", f"thread 5: {list(matrix.values()).count(4)} floats,")])
+    picture.text(600, 152, "pairs in dQ and,", "m")
+    picture.text(600, 170, "in the workspace, fours", "m")
+    picture.down_to(bottom)
+    return picture
+
+
 def picture_06_decode_packed():
     picture = svg.Picture("decode_packed: who reads which key?",
                           "Bytes of global memory that decode_split and decode_packed load and store, for eight heads on one kv head.")

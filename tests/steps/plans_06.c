@@ -7,6 +7,7 @@
 #include "harness/refusal.h"
 
 #include "06_causal_half/06_step.c"
+#include "06_causal_half/backward/backward_plan.h"
 #include "06_causal_half/hopper/hopper_plan.h"
 
 static const struct attention_kernel *causal_half_kernels(void)
@@ -295,6 +296,24 @@ TEST(plans_06, decode_covers_every_key_of_every_row_once)
     judged = 0;
     cr_expect(plan_attention_calls(judge_decode, 8, true) >= ATTENTION_CALLS);
     cr_expect(judged >= 2 * RANDOM_SHAPES, "%d plans", judged);
+}
+
+static void judge_async_tiles(const struct attention *call, const struct device_limits *device)
+{
+    if (device->architecture < 80 || call->head_dim == 0)
+        return;
+    const int cols = call->head_dim <= 64 ? 64 : 128;
+    const bool small = small_async_tiles(call->head_dim, device);
+    cr_assert(!small || cols == 128, "narrow rows have no small tiles");
+    cr_assert(BACKWARD_ASYNC_BYTES(small, cols) <= device->shared_bytes);
+    judged++;
+}
+
+TEST(plans_06, tiles_of_gradients_fit_the_device)
+{
+    judged = 0;
+    cr_expect(plan_attention_calls(judge_async_tiles, 8, true) >= ATTENTION_CALLS);
+    cr_expect(judged >= RANDOM_SHAPES / 2, "%d plans", judged);
 }
 
 /* The formulas loop over the tiles, so a very long sequence would take too long. */

@@ -69,6 +69,15 @@ TEST(counters, no_backward_bank_conflicts)
     }
 }
 
+/* Among the devices is an sm_86, where a block has 99 KB of shared memory: each rung fits. */
+TEST(devices, backward_on_several)
+{
+    static const struct size cases[] = {{1, 2, 1, 70, 45, 64, false, TENSOR_F16},
+                                        {1, 3, 1, 200, 145, 104, true, TENSOR_F16}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ladder_devices(PROBLEM, kernels(), SIZES(cases[i]));
+}
+
 TEST(launches, backward_errors_and_streams)
 {
     static const struct size cases[] = {{1, 2, 1, 17, 35, 64, false, TENSOR_F16},
