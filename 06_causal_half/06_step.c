@@ -672,6 +672,33 @@ static struct cost backward_mma_async_cost(const struct attention_backward *call
                           tiles_of_dQ(call, BACKWARD_QUERIES), 2);
 }
 
+/* As many bytes for dQ and D; a turn of each tile of dQ, of which small ones are most, and the
+ * ticket counter. */
+static size_t backward_in_turn_workspace(const struct attention_backward *call)
+{
+    const size_t heads = (size_t)call->batch * call->heads;
+    const size_t turns = heads * ceil_div(call->seq_q, BACKWARD_ASYNC_QUERIES(true));
+    return backward_mma_async_workspace(call) + (turns + 1) * sizeof(int);
+}
+
+/* dQ in the workspace is loaded and stored by each tile of queries that passes. */
+static struct cost backward_in_turn_cost(const struct attention_backward *call)
+{
+    struct device_limits device;
+    current_device(&device);
+    const bool small = small_async_tiles(call->head_dim, &device);
+    const int Br = BACKWARD_ASYNC_QUERIES(small);
+    const struct passed of_head = passed(call, Br, BACKWARD_ASYNC_KEYS(small));
+    const long long added = (long long)call->batch * call->heads * of_head.tiles * Br *
+                            (call->head_dim <= 64 ? 64 : 128);
+    struct cost cost = backward_mma_async_cost(call);
+    cost.loads += added / 4;
+    cost.stores += added / 4;
+    cost.bytes_read += sizeof(float) * added;
+    cost.bytes_written += sizeof(float) * added;
+    return cost;
+}
+
 static size_t backward_wgmma_workspace(const struct attention_backward *call)
 {
     const size_t rows = attention_backward_query_rows(call);
@@ -718,6 +745,14 @@ static const struct attention_backward_kernel backward[] = {
                         "copies_ahead >= 5500, shared_wavefronts <= 30000",
         .about.after = "backward_mma", .about.architecture = "sm_80", BLOCK_KEYS_LIMITS,
         .workspace = backward_mma_async_workspace, .cost = backward_mma_async_cost),
+    ATTENTION_BACKWARD_ROW(
+        backward_in_turn, "29_backward_in_turn.cu",
+        "blocks add to a tile of dQ in one order, always the same: the same bits in every run",
+        .about.claims = "--heads 1 --seq 256 --head-dim 64: matrix_multiplies >= 20000000, "
+                        "matrix_multiplies <= 21000000, global_stores >= 30000, "
+                        "copies_ahead >= 5500",
+        .about.after = "backward_mma_async", .about.architecture = "sm_80", .about.polls = true,
+        BLOCK_KEYS_LIMITS, .workspace = backward_in_turn_workspace, .cost = backward_in_turn_cost),
     ATTENTION_BACKWARD_ROW(
         backward_wgmma, "25_backward_wgmma.cu",
         "warpgroups multiply what a producer warp requests; dQ is added as it lies in registers",

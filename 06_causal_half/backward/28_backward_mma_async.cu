@@ -30,266 +30,19 @@
  *
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), algorithm 2; PTX ISA, cp.async.
  */
-#include "gradient_tiles.cuh"
-#include "device/device.h"
-
-template <typename ELEMENT, int D, bool SMALL>
-struct config {
-    typedef ELEMENT T;
-    static const int HEAD_DIM = D, BYTES = BACKWARD_ASYNC_BYTES(SMALL, HEAD_DIM);
-    static const int Br = BACKWARD_ASYNC_QUERIES(SMALL), Bc = BACKWARD_ASYNC_KEYS(SMALL);
-    static const int WARPS = Br / PART_ROWS * (HEAD_DIM / PANEL); /* a part of dQ for each */
-    static const int THREADS = WARPS * WARP;
-    static const int WARP_KEYS = Bc / WARPS;
-    static const int BLOCKS = WARP_KEYS / 16; /* of 16 keys, that a warp owns */
-    static const int CHUNK = Br / BLOCKS;     /* queries whose scores a warp has at once */
-
-    /* What a thread has of them: CHUNK columns of scores, and as left factors; dK or dV. */
-    typedef float scores[BLOCKS][CHUNK / 2];
-    typedef uint32_t factors[BLOCKS][CHUNK / 4];
-    typedef float sums[BLOCKS][HEAD_DIM / 2];
-};
-
-template <class Config>
-struct shared_tiles {
-    typename Config::T K[Config::Bc * Config::HEAD_DIM], V[Config::Bc * Config::HEAD_DIM];
-    typename Config::T Q[STAGES][Config::Br * Config::HEAD_DIM];
-    typename Config::T dO[STAGES][Config::Br * Config::HEAD_DIM];
-    typename Config::T dS[Config::Bc * PANEL]; /* transposed, in one panel */
-    float LSE[STAGES][Config::Br], D[STAGES][Config::Br];
-};
-
-/* ---- the queries that pass by ---- */
-
-/* Their tiles: those of the first head of the group, from first_row on, then those of the next. */
-struct passing {
-    int first_head, first_row, head_tiles, tiles;
-};
-
-/* Where a tile is: the head over all batches, and its first row. */
-struct place {
-    int head, row0;
-};
-
-template <class Config, bool CAUSAL>
-static __device__ __forceinline__ struct passing
-passing_queries(const struct attention_backward &call, int kv_head, int key0)
-{
-    const int group = call.heads / call.kv_heads;
-    struct passing passing;
-    passing.first_head = kv_head * group;
-    passing.first_row = backward_first_query(CAUSAL, key0, call.seq_q, call.seq_kv, Config::Br);
-    passing.head_tiles = ceil_div(call.seq_q - passing.first_row, Config::Br);
-    passing.tiles = group * passing.head_tiles;
-    return passing;
-}
-
-template <class Config>
-static __device__ __forceinline__ struct place place_of(const struct passing &passing, int tile)
-{
-    struct place place;
-    place.head = passing.first_head + tile / passing.head_tiles;
-    place.row0 = passing.first_row + tile % passing.head_tiles * Config::Br;
-    return place;
-}
-
-/* ---- copies ---- */
-
-/* Starts to copy rows 0 .. ROWS - 1 of `matrix` into a tile: zeros past `rows` and head_dim. */
-template <class Config, int ROWS>
-static __device__ __forceinline__ void
-copy_tile(typename Config::T *tile, const typename Config::T *matrix, int rows, int head_dim)
-{
-    constexpr int LANES = Config::HEAD_DIM / 8; /* threads side by side along a row */
-    const int lane_row = threadIdx.x / LANES, col = threadIdx.x % LANES * 8;
-    matrix += lane_row * head_dim + col;
-#pragma unroll
-    for (int row = 0; row < ROWS; row += Config::THREADS / LANES) {
-        const bool inside = row + lane_row < rows && col < head_dim;
-        cp_async_16_zero_fill(shared_address(&tile[swizzled<ROWS>(row + lane_row, col)]), matrix,
-                              inside ? 16 : 0);
-        matrix += Config::THREADS / LANES * head_dim;
-    }
-}
-
-/* Starts to copy a tile of queries. Those past the last are zeros: they have weight, but add
- * nothing. */
-template <class Config>
-static __device__ __forceinline__ void
-copy_queries(struct shared_tiles<Config> *shared, int stage, const struct attention_backward &call,
-             const float *D, const struct passing &passing, int tile)
-{
-    typedef typename Config::T T;
-    const struct place place = place_of<Config>(passing, tile);
-    const int left = call.seq_q - place.row0, head_dim = call.head_dim;
-    const size_t query = (size_t)place.head * call.seq_q + place.row0, first = query * head_dim;
-    copy_tile<Config, Config::Br>(shared->Q[stage], (const T *)call.Q + first, left, head_dim);
-    copy_tile<Config, Config::Br>(shared->dO[stage], (const T *)call.dO + first, left, head_dim);
-    const int i = threadIdx.x, bytes = i < left ? 4 : 0;
-    if (i < Config::Br) {
-        cp_async_4_zero_fill(shared_address(&shared->LSE[stage][i]), call.LSE + query + i, bytes);
-        cp_async_4_zero_fill(shared_address(&shared->D[stage][i]), D + query + i, bytes);
-    }
-}
-
-/* ---- products, by one warp ---- */
-
-/* x += A·B: A are rows of K or V from `row` on, B queries from q0 on, both along features. */
-template <class Config>
-static __device__ __forceinline__ void multiply_rows(typename Config::scores &x,
-                                                     const typename Config::T *A, int row,
-                                                     const typename Config::T *B, int q0)
-{
-    const int lane = threadIdx.x % WARP;
-#pragma unroll
-    for (int d = 0; d < Config::HEAD_DIM; d += 16) {
-        uint32_t a[Config::BLOCKS][4];
-#pragma unroll
-        for (int b = 0; b < Config::BLOCKS; b++)
-            ldmatrix_x4(a[b],
-                        shared_address(
-                            &A[swizzled<Config::Bc>(row + 16 * b + lane % 16, d + lane / 16 * 8)]));
-#pragma unroll
-        for (int n = 0; n < Config::CHUNK; n += 16) {
-            uint32_t right[4];
-            ldmatrix_x4(right, shared_address(&B[swizzled<Config::Br>(
-                                   q0 + n + lane / 16 * 8 + lane % 8, d + lane / 8 % 2 * 8)]));
-#pragma unroll
-            for (int b = 0; b < Config::BLOCKS; b++)
-                mma_m16n16k16<typename Config::T>(&x[b][n / 2], a[b], right);
-        }
-    }
-}
-
-/* x += A·B: A is in registers, SUMMED columns; B has as many rows of ROWS, from `row` on, and N
- * features along them, from `col` on. */
-template <int ROWS, int SUMMED, int N, int BLOCKS, typename T>
-static __device__ __forceinline__ void multiply_columns(float (&x)[BLOCKS][N / 2],
-                                                        const uint32_t (&A)[BLOCKS][SUMMED / 4],
-                                                        const T *B, int row, int col)
-{
-    const int lane = threadIdx.x % WARP;
-#pragma unroll
-    for (int n = 0; n < SUMMED; n += 16)
-#pragma unroll
-        for (int d = 0; d < N; d += 16) {
-            uint32_t right[4];
-            ldmatrix_x4_transposed(
-                right,
-                shared_address(&B[swizzled<ROWS>(row + n + lane % 16, col + d + lane / 16 * 8)]));
-#pragma unroll
-            for (int b = 0; b < BLOCKS; b++)
-                mma_m16n16k16<T>(&x[b][d / 2], &A[b][n / 4], right);
-        }
-}
-
-/* ---- a tile of queries ---- */
-
-/* A query that sees no key has no weight: 2^(S - inf) = 0. */
-static __device__ __forceinline__ float exponent_shift(float LSE)
-{
-    return LSE == -CUDART_INF_F ? CUDART_INF_F : LSE * LOG2_E;
-}
-
-/* S becomes P, and dP becomes dS, of the warp's keys, which begin with first_key, and of queries
- * from row0 on, whose LSE and D are given. */
-template <class Config, bool CAUSAL>
-static __device__ __forceinline__ void
-make_weights(typename Config::scores &S, typename Config::scores &dS, const float *LSE,
-             const float *D, const struct attention_backward &call, int first_key, int row0, int q0,
-             bool masked)
-{
-    const int lane = threadIdx.x % WARP, g = lane / ROW_LANES, t = lane % ROW_LANES;
-    const float scale_log2 = call.scale * LOG2_E;
-#pragma unroll
-    for (int b = 0; b < Config::BLOCKS; b++)
-#pragma unroll
-        for (int i = 0; i < Config::CHUNK / 2; i++) {
-            const int key = first_key + 16 * b + g + 8 * (i / 2 % 2);
-            const int row = q0 + 8 * (i / 4) + 2 * t + i % 2;
-            S[b][i] = exp2_approximate(S[b][i] * scale_log2 - exponent_shift(LSE[row]));
-            if (masked && key >= visible_keys<CAUSAL>(row0 + row, call.seq_q, call.seq_kv))
-                S[b][i] = 0.0f;
-            dS[b][i] = S[b][i] * (dS[b][i] - D[row]);
-        }
-}
-
-/* dS of the warp's keys, and of queries from q0 on, to shared memory. */
-template <class Config>
-static __device__ __forceinline__ void
-store_dS(typename Config::T *dS, const typename Config::factors &packed, int warp_key, int q0)
-{
-    const int lane = threadIdx.x % WARP, g = lane / ROW_LANES, t = lane % ROW_LANES;
-#pragma unroll
-    for (int b = 0; b < Config::BLOCKS; b++)
-#pragma unroll
-        for (int i = 0; i < Config::CHUNK / 4; i++) {
-            const int key = warp_key + 16 * b + g + 8 * (i % 2), query = q0 + 8 * (i / 2);
-            *(uint32_t *)&dS[swizzled<Config::Bc>(key, query) + 2 * t] = packed[b][i];
-        }
-}
-
-/* Adds what CHUNK queries of a tile, from q0 on, give to dK and dV, and leaves their dS in shared
- * memory. The tile begins with row0 of a head. */
-template <class Config, bool CAUSAL>
-static __device__ __forceinline__ void
-multiply_chunk(typename Config::sums &dK, typename Config::sums &dV,
-               struct shared_tiles<Config> *shared, int stage,
-               const struct attention_backward &call, int key0, int row0, int q0)
-{
-    const typename Config::T *Q = shared->Q[stage], *dO = shared->dO[stage];
-    const int warp_key = threadIdx.x / WARP * Config::WARP_KEYS;
-    const bool masked = visible_keys<CAUSAL>(row0, call.seq_q, call.seq_kv) < key0 + Config::Bc;
-    typename Config::scores S = {}, dS = {};
-    multiply_rows<Config>(S, shared->K, warp_key, Q, q0);
-    multiply_rows<Config>(dS, shared->V, warp_key, dO, q0);
-    make_weights<Config, CAUSAL>(S, dS, shared->LSE[stage], shared->D[stage], call, key0 + warp_key,
-                                 row0, q0, masked);
-
-    typename Config::factors P, packed;
-#pragma unroll
-    for (int b = 0; b < Config::BLOCKS; b++) {
-        pack_rows<typename Config::T>(P[b], S[b]);
-        pack_rows<typename Config::T>(packed[b], dS[b]);
-    }
-    store_dS<Config>(shared->dS, packed, warp_key, q0);
-    multiply_columns<Config::Br, Config::CHUNK, Config::HEAD_DIM>(dK, packed, Q, q0, 0);
-    multiply_columns<Config::Br, Config::CHUNK, Config::HEAD_DIM>(dV, P, dO, q0, 0);
-}
-
-/* Adds the warp's part of the tile's dQ to the workspace. */
-template <class Config>
-static __device__ __forceinline__ void add_dQ(float *dQ, const struct shared_tiles<Config> *shared,
-                                              int head, int row0, int seq_q)
-{
-    constexpr int DOWN = Config::Br / PART_ROWS;
-    const int warp = threadIdx.x / WARP, row = warp % DOWN * PART_ROWS, col = warp / DOWN * PANEL;
-    uint32_t A[1][Config::Bc / 4];
-    float x[1][OWN_Q] = {};
-    load_dS<Config::Bc>(A[0], shared->dS, row);
-    multiply_columns<Config::Bc, Config::Bc, PANEL>(x, A, shared->K, 0, col);
-    float *part = part_of_dQ<Config>(dQ, head, row0 + row, col, seq_q);
-#pragma unroll
-    for (int i = 0; i < OWN_Q; i += 4)
-        red_add_4(&part[own_place(i)], make_float4(x[0][i], x[0][i + 1], x[0][i + 2], x[0][i + 3]));
-}
+#include "warp_keys.cuh"
 
 template <class Config, bool CAUSAL>
 __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 1)
     backward_mma_async(const float *D, float *dQ, const struct attention_backward call)
 {
-    typedef typename Config::T T;
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
 
     int kv_head, key0;
-    find_block<Config::Bc, CAUSAL>(kv_head, key0, call);
-    const int head_dim = call.head_dim, keys = call.seq_kv - key0; /* that are left */
-    const size_t first_key = ((size_t)kv_head * call.seq_kv + key0) * head_dim;
-    struct passing passing = passing_queries<Config, CAUSAL>(call, kv_head, key0);
-
-    copy_tile<Config, Config::Bc>(shared->K, (const T *)call.K + first_key, keys, head_dim);
-    copy_tile<Config, Config::Bc>(shared->V, (const T *)call.V + first_key, keys, head_dim);
+    find_block<Config::Bc, CAUSAL>(kv_head, key0, call, blockIdx.x);
+    const struct passing passing = passing_queries<Config, CAUSAL>(call, kv_head, key0);
+    copy_keys(shared, call, kv_head, key0);
     copy_queries(shared, 0, call, D, passing, 0);
     cp_async_commit();
     typename Config::sums dK = {}, dV = {};
@@ -305,33 +58,17 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
         cp_async_commit();
 
         const struct place place = place_of<Config>(passing, tile);
-        for (int q0 = 0; q0 < Config::Br; q0 += Config::CHUNK)
-            multiply_chunk<Config, CAUSAL>(dK, dV, shared, stage, call, key0, place.row0, q0);
+        multiply_tile<Config, CAUSAL>(dK, dV, shared, stage, call, key0, place.row0);
         __syncthreads(); /* all keys of dS are there before a warp takes its queries */
-        add_dQ<Config>(dQ, shared, place.head, place.row0, call.seq_q);
-    }
-
-    const int warp_key = key0 + threadIdx.x / WARP * Config::WARP_KEYS;
+        float x[1][OWN_Q] = {};
+        multiply_dQ<Config>(x, shared);
+        float *part = warp_part_of_dQ<Config>(dQ, place, call.seq_q);
 #pragma unroll
-    for (int b = 0; b < Config::BLOCKS; b++)
-        store_keys<T>(dK[b], dV[b], call, kv_head, warp_key + 16 * b);
-}
-
-template <class Config, bool CAUSAL>
-static cudaError_t launch_tile(const struct attention_backward *call)
-{
-    const int bytes = sizeof(struct shared_tiles<Config>);
-    static_assert(bytes == Config::BYTES, "what the plan says");
-    cudaError_t status = cudaFuncSetAttribute((const void *)backward_mma_async<Config, CAUSAL>,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (status == cudaSuccess)
-        status = begin_gradients<Config>(call);
-    if (status != cudaSuccess)
-        return status;
-    backward_mma_async<Config, CAUSAL>
-        <<<key_blocks(call, Config::Bc), Config::THREADS, bytes, call->stream>>>(
-            D_of<Config>(call), (float *)call->workspace, *call);
-    return finish_gradients<Config>(call);
+        for (int i = 0; i < OWN_Q; i += 4)
+            red_add_4(&part[own_place(i)],
+                      make_float4(x[0][i], x[0][i + 1], x[0][i + 2], x[0][i + 3]));
+    }
+    store_warp_keys<Config>(dK, dV, call, kv_head, key0);
 }
 
 template <typename T, int HEAD_DIM, bool CAUSAL>
@@ -341,9 +78,11 @@ static cudaError_t launch(const struct attention_backward *call)
     const cudaError_t status = current_device(&device);
     if (status != cudaSuccess)
         return status;
+    typedef config<T, HEAD_DIM, false> Large;
+    typedef config<T, 128, true> Small;
     if (HEAD_DIM == 128 && small_async_tiles(HEAD_DIM, &device))
-        return launch_tile<config<T, 128, true>, CAUSAL>(call);
-    return launch_tile<config<T, HEAD_DIM, false>, CAUSAL>(call);
+        return launch_gradients<Small>(call, backward_mma_async<Small, CAUSAL>);
+    return launch_gradients<Large>(call, backward_mma_async<Large, CAUSAL>);
 }
 
 extern "C" cudaError_t attention_backward_mma_async(const struct attention_backward *call)

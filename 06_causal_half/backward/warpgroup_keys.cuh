@@ -65,7 +65,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     const struct attention_backward &call = problem.call;
     const int seq_q = call.seq_q, group = call.heads / call.kv_heads;
     int kv_head, key0;
-    find_block<Bc, CAUSAL>(kv_head, key0, call);
+    find_block<Bc, CAUSAL>(kv_head, key0, call, blockIdx.x);
     if (threadIdx.x % WARP == 0) {
         mbarrier_arrive_expect(&shared->keys_full, sizeof shared->K + sizeof shared->V);
         load_panels<Bc, Config::HEAD_DIM>(shared->K, &problem.K, key0, kv_head, &shared->keys_full);

@@ -1,0 +1,127 @@
+// needs: sm_80
+/*
+ * Idea: blocks add to a tile of dQ in the order of their keys, each at its turn. A sum of floats
+ * depends on the order, so now every run leaves the same bits.
+ *
+ *     dQ_i = ((dS_i0·K_0 + dS_i1·K_1) + dS_i2·K_2) + ...        over the tiles of keys 0, 1, 2, ...
+ *
+ * Q, O, dO, dQ [batch, heads, seq_q, head_dim], K, V, dK, dV [batch, kv_heads, seq_kv, head_dim],
+ * elements of type T; LSE [batch, heads, seq_q], float; row-major. The workspace is
+ * backward_mma_async's; behind D it has the turn of each tile of dQ, and the ticket counter.
+ *
+ * Owners, tiles and products are those of backward_mma_async. What a query sees ends with a key, so
+ * the tiles of keys that meet a tile of queries are 0, 1, 2, ... without a gap: tile j of keys has
+ * turn j. Nobody else adds meanwhile, so a thread loads, adds and stores, 16 bytes at a time.
+ *
+ * A block may only wait for blocks that run already. It draws a ticket when it starts, instead of
+ * taking its number, and waits for tiles of keys of smaller tickets alone. As all blocks go through
+ * the queries in one order, the block with the smallest ticket never waits.
+ *
+ * Cost: as backward_mma_async, with dQ loaded and stored at each visit; and time spent waiting.
+ *
+ * Source: Dao, flash-attention, "deterministic" backward pass.
+ */
+#include "warp_keys.cuh"
+
+/* Draws the block's ticket, by all threads. dS has no other use yet. */
+template <class Config>
+static __device__ __forceinline__ int draw_ticket(struct shared_tiles<Config> *shared, int *tickets)
+{
+    int *ticket = (int *)shared->dS;
+    if (threadIdx.x == 0)
+        *ticket = atomicAdd(tickets, 1);
+    __syncthreads(); /* the ticket is there before any thread reads it */
+    return *ticket;
+}
+
+/* By one thread: it alone asks, and the block's next barrier tells the others. */
+static __device__ __forceinline__ void wait_for_turn(int *turn, int mine)
+{
+    while (atomicAdd(turn, 0) != mine)
+        __nanosleep(100);
+    __threadfence(); /* acquire: dQ is not read before the turn was seen */
+}
+
+static __device__ __forceinline__ void pass_turn_on(int *turn, int next)
+{
+    __threadfence(); /* release: whoever sees the new turn sees dQ as it is now */
+    atomicExch(turn, next);
+}
+
+template <class Config, bool CAUSAL>
+__global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 1)
+    backward_in_turn(const float *D, float *dQ, const struct attention_backward call)
+{
+    extern __shared__ __align__(1024) char shared_memory[];
+    struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
+    int *tickets = (int *)(D + (size_t)call.batch * call.heads * call.seq_q), *turns = tickets + 1;
+
+    int kv_head, key0;
+    find_block<Config::Bc, CAUSAL>(kv_head, key0, call, draw_ticket(shared, tickets));
+    const struct passing passing = passing_queries<Config, CAUSAL>(call, kv_head, key0);
+    copy_keys(shared, call, kv_head, key0);
+    copy_queries(shared, 0, call, D, passing, 0);
+    cp_async_commit();
+    typename Config::sums dK = {}, dV = {};
+
+    for (int tile = 0; tile < passing.tiles; tile++) {
+        const int stage = tile % STAGES, next_stage = (tile + 1) % STAGES;
+        cp_async_wait<0>();
+        /* Every thread's copies into this stage are there; and all warps are done with the other
+         * stage, which is filled next, and with dS. */
+        __syncthreads();
+        if (tile + 1 < passing.tiles)
+            copy_queries(shared, next_stage, call, D, passing, tile + 1);
+        cp_async_commit();
+
+        const struct place place = place_of<Config>(passing, tile);
+        multiply_tile<Config, CAUSAL>(dK, dV, shared, stage, call, key0, place.row0);
+        int *turn = &turns[place.head * ceil_div(call.seq_q, Config::Br) + place.row0 / Config::Br];
+        if (threadIdx.x == 0)
+            wait_for_turn(turn, key0 / Config::Bc);
+        __syncthreads(); /* all keys of dS are there, and it is the block's turn */
+        float x[1][OWN_Q] = {};
+        multiply_dQ<Config>(x, shared);
+        float *part = warp_part_of_dQ<Config>(dQ, place, call.seq_q);
+#pragma unroll
+        for (int i = 0; i < OWN_Q; i += 4) {
+            float4 *sum = (float4 *)&part[own_place(i)];
+            const float4 old = *sum;
+            *sum = make_float4(old.x + x[0][i], old.y + x[0][i + 1], old.z + x[0][i + 2],
+                               old.w + x[0][i + 3]);
+        }
+        __syncthreads(); /* every thread has stored before the turn is passed on */
+        if (threadIdx.x == 0)
+            pass_turn_on(turn, key0 / Config::Bc + 1);
+    }
+    store_warp_keys<Config>(dK, dV, call, kv_head, key0);
+}
+
+template <class Config, bool CAUSAL>
+static cudaError_t launch_turns(const struct attention_backward *call)
+{
+    const size_t rows = attention_backward_query_rows(call);
+    const size_t turns = (size_t)call->batch * call->heads * ceil_div(call->seq_q, Config::Br);
+    /* no ticket is drawn, and it is the first keys' turn */
+    const cudaError_t status =
+        cudaMemsetAsync(D_of<Config>(call) + rows, 0, (turns + 1) * sizeof(int), call->stream);
+    return status == cudaSuccess ? launch_gradients<Config>(call, backward_in_turn<Config, CAUSAL>)
+                                 : status;
+}
+
+template <typename T, int HEAD_DIM, bool CAUSAL>
+static cudaError_t launch(const struct attention_backward *call)
+{
+    struct device_limits device;
+    const cudaError_t status = current_device(&device);
+    if (status != cudaSuccess)
+        return status;
+    if (HEAD_DIM == 128 && small_async_tiles(HEAD_DIM, &device))
+        return launch_turns<config<T, 128, true>, CAUSAL>(call);
+    return launch_turns<config<T, HEAD_DIM, false>, CAUSAL>(call);
+}
+
+extern "C" cudaError_t attention_backward_in_turn(const struct attention_backward *call)
+{
+    return LAUNCH(call);
+}
