@@ -50,8 +50,8 @@ consume(struct shared_tiles<Config> *shared, const struct backward_problem &prob
 {
     const struct attention_backward &call = problem.call;
     const int seq_q = call.seq_q, seq_kv = call.seq_kv, group = call.heads / call.kv_heads;
-    int kv_head, key0;
-    find_block<Bc, CAUSAL>(kv_head, key0, call, blockIdx.x);
+    const struct key_tile own = own_keys<CAUSAL>(call);
+    const int kv_head = own.kv_head, key0 = own.key0;
     const int first_row = backward_first_query(CAUSAL, key0, seq_q, seq_kv, Config::Br);
     struct consumer<Config> c;
     begin_keys(c, shared, problem.scale_log2, warpgroup, key0);

@@ -56,8 +56,9 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
     struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
     int *tickets = (int *)(D + (size_t)call.batch * call.heads * call.seq_q), *turns = tickets + 1;
 
-    int kv_head, key0;
-    find_block<Config::Bc, CAUSAL>(kv_head, key0, call, draw_ticket(shared, tickets));
+    const int ticket = draw_ticket(shared, tickets), kv_heads = call.batch * call.kv_heads;
+    const struct key_tile own = key_tile_of(CAUSAL, ticket, kv_heads, call.seq_kv, Config::Bc);
+    const int kv_head = own.kv_head, key0 = own.key0;
     const struct passing passing = passing_queries<Config, CAUSAL>(call, kv_head, key0);
     copy_keys(shared, call, kv_head, key0);
     copy_queries(shared, 0, call, D, passing, 0);

@@ -28,6 +28,22 @@ static inline bool small_async_tiles(int head_dim, const struct device_limits *d
 /* Of backward_wgmma. Scores of a tile lie in registers, so wide rows leave room for fewer. */
 #define BACKWARD_WGMMA_QUERIES(HEAD_DIM) ((HEAD_DIM) <= 64 ? 128 : 64)
 
+/* Which keys of which head, over all batches, a block of tiles of Bc keys owns. With a mask the
+ * first keys are seen by most queries: those blocks come first, and short ones fill the gaps. */
+struct key_tile {
+    int kv_head, key0;
+};
+
+static inline __host__ __device__ struct key_tile key_tile_of(bool causal, int block, int kv_heads,
+                                                              int seq_kv, int Bc)
+{
+    const int tiles = ceil_div(seq_kv, Bc);
+    struct key_tile tile;
+    tile.kv_head = causal ? block % kv_heads : block / tiles;
+    tile.key0 = (causal ? block / kv_heads : block % tiles) * Bc;
+    return tile;
+}
+
 /* The tiles of Br queries begin here for a tile of keys that begins at key0: queries before do not
  * see it. */
 static inline __host__ __device__ int backward_first_query(bool causal, int key0, int seq_q,

@@ -12,17 +12,6 @@
 static const int STAGES = 2;
 static const int PANEL = 64; /* columns of a panel: rows of 128 bytes, which meet all banks */
 
-/* Which keys block `number` owns. With a mask the first keys are seen by most queries: those blocks
- * come first, and short ones fill the gaps. */
-template <int Bc, bool CAUSAL>
-static __device__ __forceinline__ void find_block(int &kv_head, int &key0,
-                                                  const struct attention_backward &call, int number)
-{
-    const int key_tiles = ceil_div(call.seq_kv, Bc), kv_heads = call.batch * call.kv_heads;
-    kv_head = CAUSAL ? number % kv_heads : number / key_tiles;
-    key0 = (CAUSAL ? number / kv_heads : number % key_tiles) * Bc;
-}
-
 static inline int key_blocks(const struct attention_backward *call, int Bc)
 {
     return call->batch * call->kv_heads * ceil_div(call->seq_kv, Bc);

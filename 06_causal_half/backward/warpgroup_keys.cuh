@@ -33,6 +33,12 @@ struct backward_problem {
     float scale_log2;
 };
 
+template <bool CAUSAL>
+static __device__ __forceinline__ struct key_tile own_keys(const struct attention_backward &call)
+{
+    return key_tile_of(CAUSAL, blockIdx.x, call.batch * call.kv_heads, call.seq_kv, Bc);
+}
+
 /* ---- the producer ---- */
 
 /* LSE and D of a tile's queries, by a warp. A query that sees no key, or is none, has no weight:
@@ -64,8 +70,8 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
 {
     const struct attention_backward &call = problem.call;
     const int seq_q = call.seq_q, group = call.heads / call.kv_heads;
-    int kv_head, key0;
-    find_block<Bc, CAUSAL>(kv_head, key0, call, blockIdx.x);
+    const struct key_tile own = own_keys<CAUSAL>(call);
+    const int kv_head = own.kv_head, key0 = own.key0;
     if (threadIdx.x % WARP == 0) {
         mbarrier_arrive_expect(&shared->keys_full, sizeof shared->K + sizeof shared->V);
         load_panels<Bc, Config::HEAD_DIM>(shared->K, &problem.K, key0, kv_head, &shared->keys_full);

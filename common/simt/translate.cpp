@@ -9,7 +9,7 @@
  *     __global__, __device__, __host__      nothing
  *     __device__ int n;            static int n;     each file has its own, unless --relocatable
  *     __launch_bounds__(n)         simt_launch_bounds(n), the kernel's first statement
- *     cudaMemcpy(...);             simt::not_looked_at("cudaMemcpy", cudaMemcpy(...));
+ *     cudaMemcpy(...);             simt::not_looked_at("cudaMemcpy"), cudaMemcpy(...);
  *
  * and, in device code only,
  *
@@ -440,9 +440,8 @@ struct Translator {
             erase(i + 2, type + 3);
         if (device_depth >= 0 || depth == 0 || !is(end + 1, ";") || !begins_statement(i))
             return;
-        t[end + 1].lead.insert(0, ")");
-        replace(i,
-                "simt::not_looked_at(" + quoted(t[i].spelling) + ", " + restart(i) + t[i].spelling);
+        replace(i, "simt::not_looked_at(" + quoted(t[i].spelling) + "), " + restart(i) +
+                       t[i].spelling);
     }
 
     /* The statement is a call of a kernel, without <<<>>>, whose name ends at `name`. */

@@ -155,7 +155,7 @@ def picture_04_dependences():
 def picture_04_statements():
     picture = svg.Picture("The dependences of S1 to S13: three cycles, one per array",
                           "m, l and O are each a cycle of three statements; arrows between the cycles go from S5 to m, from m to l and from both to O.")
-    boxes = {"S1": (285, 62, "q_i = Q[i]"), "S2": (445, 62, "k_j = K[j]"), "S5": (365, 122, "S_ij"), "S9": (700, 122, "v_jc = V[j, c]"),
+    boxes = {"S1": (285, 62, "q_i = Q[i]"), "S2": (445, 62, "k_j = K[j]"), "S5": (365, 122, "S_ij"), "S9": (688, 122, "v_jc = V[j, c]"),
              "S3": (90, 192, "m_i = m[i]"), "S6": (90, 262, "m_ij"), "S12": (90, 332, "m[i] = m_ij"),
              "S4": (345, 192, "l_i = l[i]"), "S7": (345, 262, "l_ij"), "S13": (345, 332, "l[i] = l_ij"),
              "S8": (600, 192, "o_ic = O[i, c]"), "S10": (600, 262, "o_ijc"), "S11": (600, 332, "O[i, c] = o_ijc")}

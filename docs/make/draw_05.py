@@ -151,6 +151,34 @@ def picture_05_split_kv():
 BACKWARD = "--heads 1 --seq 64 --head-dim 32"
 
 
+def picture_05_backward_products():
+    picture = svg.Picture("Five products of a pair of tiles, and where each result goes",
+                          "From the tiles of Q, dO, K and V come S and dP; from these P and dS; from these the shares of dV, dK and dQ.")
+    boxes = {"Q, LSE": (40, 58, "c4"), "K": (200, 58, "c0"), "dO, D": (440, 58, "c4"), "V": (600, 58, "c0"),
+             "S = scale · Q·Kᵀ": (120, 138, "c3"), "dP = dO·Vᵀ": (520, 138, "c3"),
+             "P = e^(S − LSE)": (120, 218, "c3"), "dS = P∘(dP − D)": (520, 218, "c3"),
+             "dV += Pᵀ·dO": (40, 308, "c0"), "dK += scale · dSᵀ·Q": (340, 308, "c0"), "dQ += scale · dS·K": (620, 308, "c1")}
+    wide, high = 170, 34
+    arrows = [("Q, LSE", "S = scale · Q·Kᵀ"), ("K", "S = scale · Q·Kᵀ"), ("dO, D", "dP = dO·Vᵀ"), ("V", "dP = dO·Vᵀ"),
+              ("S = scale · Q·Kᵀ", "P = e^(S − LSE)"), ("dP = dO·Vᵀ", "dS = P∘(dP − D)"), ("P = e^(S − LSE)", "dS = P∘(dP − D)"),
+              ("P = e^(S − LSE)", "dV += Pᵀ·dO"), ("dS = P∘(dP − D)", "dK += scale · dSᵀ·Q"), ("dS = P∘(dP − D)", "dQ += scale · dS·K")]
+    width = {name: 140 if y == 58 else wide for name, (_, y, _) in boxes.items()}
+    for one, other in arrows:
+        (x, y, _), (to, below, _) = boxes[one], boxes[other]
+        if y == below:
+            picture.arrow("ow", x + width[one] + 2, y + high / 2, to - 3, y + high / 2)
+        else:
+            middle, end = x + width[one] / 2, to + width[other] / 2
+            aside = max(-50, min(50, (middle - end) / 3))
+            picture.arrow("ow", middle - aside / 2, y + high + 2, end + aside, below - 3)
+    for name, (x, y, kind) in boxes.items():
+        picture.cells(kind, [(x, y, width[name], high)])
+        picture.text(x + width[name] / 2, y + 22, name, "in b", "middle")
+    picture.legend(16, 378, [("c4", "tile of queries, passes by"), ("c0", "tile of keys, stays with its block"), ("c3", "made again for each pair, never stored")])
+    picture.legend(16, 400, [("c1", "its sum goes over the keys: blocks add it in memory, or a second pass makes it")])
+    return picture
+
+
 def blocks_at(launch, arrays, events=("load", "atomic_update")):
     """The tiles of 16 rows of some arrays that each block touches: {block: {tile}}."""
     found = collections.defaultdict(set)

@@ -199,8 +199,8 @@ def picture_06_mma_ordered():
             picture.text(38 + number * 49, y + 92, count, "m s", "middle")
         y += 104
         y = waves(picture, y, keys) + 14
-    picture.text(16, y + 4,
-                 "The bars below: three multiprocessors, each of which takes the next block when it is free. Six colours of blocks take turns; to the right: time.", "m")
+    picture.text(16, y + 4, "The bars below: three multiprocessors, each of which takes the next block when it is free. To the right: time.", "m")
+    picture.text(16, y + 22, "A colour is a block; six take turns.", "m")
     return picture
 
 
@@ -391,8 +391,55 @@ def picture_06_backward_mma_async():
     return picture
 
 
+def pages_of(launch, block, page):
+    """The pages of the pool from which a block loads keys, in that order, each with its keys."""
+    keys = collections.defaultdict(set)
+    for event in views.accesses(launch, array="K", blocks=[block]):
+        for _, row, _ in views.touched(launch, event):
+            keys[row // page].add(row % page)
+    return {number: len(rows) for number, rows in keys.items()}
+
+
 def picture_06_decode_packed():
-    picture = svg.Picture("decode_packed: who reads which key?",
-                          "Bytes of global memory that decode_split and decode_packed load and store, for eight heads on one kv head.")
-    views.bytes_moved(picture, 50, "06", ("decode_split", "decode_packed"), "--heads 8 --kv-heads 1 --seq-q 1 --seq-kv 4096")
+    picture = svg.Picture("decode: who reads which key?",
+                          "Runs of keys that each block reads for which heads, in decode_split and decode_packed; and the pages of a pool that hold the keys of two sequences.")
+    heads, keys, run, cell, top = 8, 512, 64, 40, 96
+    for side, kernel in enumerate(("decode_split", "decode_packed")):
+        launch = views.traced("06", kernel, f"--heads {heads} --kv-heads 1 --seq-q 1 --seq-kv {keys} --head-dim 64")[0]
+        x, loaded = 70 + side * 410, sum(views.volume(launch, array=array) for array in "KV")
+        views.same(loaded, (heads if side == 0 else 1) * 2 * keys * 64 * 2, kernel)
+        picture.text(x - 54, 54, f"{kernel}: {len(launch.blocks)} blocks, K and V move {views.times(heads if side == 0 else 1)}", "t b")
+        picture.text(x, top - 12, f"keys, {run} in a column", "m s")
+        for head in range(heads):
+            picture.text(x - 8, top + head * 18 + 13, f"head {head}", "m s", "end")
+        for number, block in enumerate(launch.blocks):
+            rows = {row for row, _ in views.elements(launch, "load", "K", blocks=[block])}
+            queries = {row for row, _ in views.elements(launch, "load", "Q", blocks=[block])}
+            left, high = x + min(rows) // run * cell, 18 * len(queries) - 2
+            picture.cells(views.PLACES[min(queries) % 6] if side == 0 else "c0", [(left, top + min(queries) * 18, cell - 2, high)])
+            picture.text(left + cell / 2 - 1, top + min(queries) * 18 + high / 2 + 4, number, "in s", "middle")
+    y = top + heads * 18 + 22
+    picture.text(16, y, "A number: a block. Eight heads that share their keys are eight rows of one product.", "m")
+
+    page = 64
+    launch = views.traced("06", "decode_packed", f"--batch 2 --heads 8 --kv-heads 1 --seq-q 1 --seq-kv 256 --head-dim 64 --lengths --page {page}")[0]
+    pool, y = launch.arrays["global", "K"].shape[0], y + 40
+    picture.text(16, y, f"Keys in pages of {page}: two sequences, one pool", "t b")
+    tables = [pages_of(launch, block, page) for block in launch.blocks]
+    wide, where = 62, y + 100
+    for sequence, table in enumerate(tables):
+        x, kind = 16 + sequence * 410, f"c{sequence}"
+        for i, (number, count) in enumerate(table.items()):
+            picture.cells("e", [(x + i * wide, y + 16, wide - 3, 22)])
+            picture.cells(kind, [(x + i * wide, y + 16, (wide - 3) * count / page, 22)])
+            picture.text(x + i * wide + 4, y + 31, f"{i * page}–{i * page + count - 1}", "in s")
+            picture.cells("e", [(16 + number * wide, where, wide - 3, 22)])
+            picture.cells(kind, [(16 + number * wide, where, (wide - 3) * count / page, 22)])
+            picture.arrow("l" + kind[1], x + (i + 0.5) * wide, y + 40, 16 + (number + 0.5) * wide, where - 3)
+        picture.text(x + len(table) * wide + 6, y + 31, f"sequence {sequence}: {sum(table.values())} keys", "m")
+    for number in range(pool):
+        if not any(number in table for table in tables):
+            picture.cells("e", [(16 + number * wide, where, wide - 3, 22)])
+        picture.text(16 + (number + 0.5) * wide, where + 38, f"page {number}", "m s", "middle")
+    picture.text(16, where + 62, "Arrows are what the kernel did: the order in which a block went through the pool, after its sequence's row of the table.", "m")
     return picture

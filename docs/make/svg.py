@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape
 
 WIDTH = 830
 CONTRAST = 4.5  # of text to what is behind it, at least (WCAG 2.2, 1.4.3)
+LETTER = 5.7  # pixels that one of 13 is wide in a sentence, at least
 STYLE = """text{font:13px system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif}
 .b{font-weight:600}.h{font-size:15px;font-weight:600}.s{font-size:11px}.k{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:12px}
 .bg{fill:#fff}.t{fill:#1f2328}.m{fill:#59636e}.e{fill:#eceff2}.g{stroke:#c4cbd3;fill:none}.w{stroke:#1f2328;fill:none;stroke-width:2}
@@ -47,7 +48,7 @@ class Picture:
     def __init__(self, title, says):
         """title stands above the picture, says is what a screen reader reads."""
         self.title, self.says, self.parts, self.height, self.frames, self.seconds = title, says, [], 0, 0, 0
-        self.moment, self.painted, self.unreadable = None, [], []  # painted: (moment, x, y, width, height, class, opacity)
+        self.moment, self.painted, self.faults = None, [], []  # painted: (moment, x, y, width, height, class, opacity)
         self.text(16, 26, title, "t h")
 
     def down_to(self, y):
@@ -55,6 +56,8 @@ class Picture:
 
     def text(self, x, y, words, kind="t", anchor=""):
         self.down_to(y + 10)
+        if not anchor and x + LETTER * len(str(words)) > WIDTH and " s" not in kind:
+            self.faults.append(f"{words!r} is cut off at the right")
         self.look_at(x, y, str(words), kind.split()[0], anchor)
         anchor = f' text-anchor="{anchor}"' if anchor else ""
         self.parts.append(f'<text x="{short(x)}" y="{short(y)}" class="{kind}"{anchor}>{escape(str(words))}</text>')
@@ -67,8 +70,9 @@ class Picture:
             for moment, left, top, width, height, painted, opacity in self.painted:
                 if moment in (None, self.moment) and left <= x <= left + width and top <= y - 4 <= top + height:
                     behind = tuple(over * opacity + under * (1 - opacity) for over, under in zip(fill[painted], behind))
-            if contrast(fill[kind], behind) < CONTRAST:
-                self.unreadable.append((contrast(fill[kind], behind), scheme, words))
+            ratio = contrast(fill[kind], behind)
+            if ratio < CONTRAST:
+                self.faults.append(f"{words!r} in the {scheme} has {ratio:.2f} of contrast, less than {CONTRAST}")
 
     def path(self, kind, steps, extra=""):
         self.parts.append(f'<path class="{kind}" d="{steps}"{extra}/>')

@@ -9,7 +9,7 @@
   --seconds N                  how long (60)
   --seed N                     which problems; a new one each time, which is printed, unless this says which
   --kernel NAME                only this kernel (may be repeated)
-  --problem JSON               only this problem, as what failed is printed
+  --problem JSON               only these sizes and inputs, as what failed is printed
 
 Cases that failed once, from tests/steps/failed_once.txt, are tried first. Further sizes lie around multiples and sums of tiles,
 and around the limits between which kernels choose: the numbers in the step's own sources, whatever they are. A failure is printed
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "tests/steps/failed_once.txt"
 TIMEOUT_SECONDS = 300
 # Products and elements are limited to about a second of one core for a step. A judge on a GPU takes more.
-MOST_WORK = {"matmul": 3e7, "softmax": 4e6, "attention": 3e6}
+MOST_WORK = {"matmul": 3e7, "softmax": 4e6, "attention": 3e6, "attention_backward": 3e6}
 MOST_ELEMENTS = 6e7  # for an array, whatever the judge: it also exists in double precision
 
 
@@ -44,7 +44,7 @@ def numbers_of(folder):
     another. When a kernel chooses by a new limit, later runs try sizes around it.
     """
     numbers = set()
-    for path in (path for path in folder.iterdir() if path.suffix in (".cu", ".cuh", ".h")):
+    for path in (path for path in folder.rglob("*") if path.suffix in (".cu", ".cuh", ".h")):
         code = re.sub(r"/\*.*?\*/|//[^\n]*|\"[^\"\n]*\"", " ", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         for product in re.findall(r"(?<![\w.])\d+(?: \* \d+)*(?![\w.])", code):
             numbers.add(math.prod(map(int, product.split(" * "))))
@@ -103,45 +103,51 @@ class Draw:
         # A score takes a whole warp, however few features there are.
         return sizes, heads * queries * keys * max(32, sizes["head-dim"]), heads * max(queries, keys) * sizes["head-dim"]
 
-
-def loads_of(program, listing, problem):
-    """Returns what each kernel says that it loads, {name: instructions}; nothing when the sizes are refused."""
-    result = subprocess.run([program, "--list", "--json", *Programs.options(listing, problem)], check=False, text=True,
-                            capture_output=True)
-    kernels = json.loads(result.stdout)["kernels"] if result.returncode == 0 else []
-    return {kernel["name"]: kernel["global_loads"] for kernel in kernels}
+    attention_backward = attention
 
 
-def near_a_change(program, listing, problem, kernels):
-    """Returns whether some smaller problem costs one of these kernels more, because the kernel takes another path there."""
-    here = loads_of(program, listing, problem)
+def naming(kernels):
+    return [f"--kernel={name}" for name in kernels]
+
+
+def loads_of(listing, problem):
+    """Returns what each chosen kernel says that it loads, {name: instructions}; nothing when the sizes are refused."""
+    result = subprocess.run([listing["program"], "--list", "--json", *Programs.options(listing, problem),
+                             *naming(listing["chosen"])], check=False, text=True, capture_output=True)
+    listed = json.loads(result.stdout)["kernels"] if result.returncode == 0 else []
+    return {kernel["name"]: kernel["global_loads"] for kernel in listed}
+
+
+def near_a_change(listing, problem):
+    """Returns whether some smaller problem costs a chosen kernel more, because the kernel takes another path there."""
+    here = loads_of(listing, problem)
     for name in ("m", "n", "k", "rows", "cols", "seq-q", "seq-kv"):
         value = problem["sizes"].get(name, 0)
         if value > 1:
             smaller = {**problem, "sizes": {**problem["sizes"], name: value - max(1, value // 16)}}
-            there = loads_of(program, listing, smaller)
-            if any(there.get(kernel, 0) > here.get(kernel, 0) for kernel in kernels or here):
+            there = loads_of(listing, smaller)
+            if any(there.get(kernel, 0) > here.get(kernel, 0) for kernel in listing["chosen"]):
                 return True
     return False
 
 
-def draw(seed, program, listing, judge, kernels):
+def draw(seed, listing, judge):
     """
-    Draws one problem. It is the same for the same seed, step and kernels (null: all). Most problems lie near a change of path, if
-    a few tries find one. With few kernels, each may have more of the work.
+    Draws sizes and inputs of a problem. They are the same for the same seed, problem and chosen kernels. Most lie near a change of
+    path, if a few tries find one. With few kernels, each may have more of the work.
     """
     rng = random.Random(seed)
     tries = rng.choice((0, judge.tries, judge.tries))
-    problem = draw_any(rng, listing, judge, kernels)
+    problem = draw_any(rng, listing, judge)
     for _ in range(tries):
-        if near_a_change(program, listing, problem, kernels):
+        if near_a_change(listing, problem):
             break
-        problem = draw_any(rng, listing, judge, kernels)
+        problem = draw_any(rng, listing, judge)
     return problem
 
 
-def draw_any(rng, listing, judge, kernels):
-    problem, share = listing["problem"], len(kernels) / len(listing["kernels"]) if kernels else 1
+def draw_any(rng, listing, judge):
+    problem, share = listing["problem"], len(listing["chosen"]) / len(listing["kernels"])
     while True:
         sizes, work, elements = getattr(Draw(rng, judge.reach, listing["numbers"]), problem)(listing)
         if work * share <= MOST_WORK[problem] * judge.work and elements <= MOST_ELEMENTS:
@@ -169,10 +175,10 @@ class Programs:
             options += ["--type", problem["type"]]
         return [*options, "--inputs", problem["inputs"], "--seed", str(problem["seed"]), "--repeat", "1"]
 
-    def judge(self, program, listing, problem, kernels):
-        """Returns (kernel, "pass", "FAIL" or other outcome, why, the command that shows it) for these kernels, or for all."""
-        order, named = {"SIMT_ORDER": problem["order"]}, [f"--kernel={name}" for name in kernels]
-        options = self.options(listing, problem)
+    def judge(self, listing, problem, kernels):
+        """Returns (kernel, "pass", "FAIL" or other outcome, why, the command that shows it) for these kernels."""
+        program, options = listing["program"], self.options(listing, problem)
+        order, named = {"SIMT_ORDER": problem["order"]}, naming(kernels)
         command = " ".join((f"SIMT_ORDER={problem['order']}", program, *options))
         try:
             result = subprocess.run([program, "--json", *options, *named], env={**os.environ, **order}, text=True,
@@ -199,10 +205,20 @@ def judge_of(options):
     return Programs()
 
 
-def list_of(program):
-    listing = json.loads(subprocess.run([program, "--list", "--json"], check=True, capture_output=True, text=True).stdout)
-    listing["numbers"] = numbers_of(ROOT / Path(program).name)
-    return listing
+def listings_of(program, wanted):
+    """Yields what the program says of each problem that it solves, and which of its kernels are chosen: those that are wanted, or
+    all."""
+    def run(*options):
+        return subprocess.run([program, "--list", *options], check=True, capture_output=True, text=True).stdout
+    # In JSON it names one problem at a time, and a further one only where kernels of it are named.
+    text = run("--json", *naming(line.split()[0] for line in run().splitlines() if line))
+    numbers = numbers_of(ROOT / Path(program).name)
+    while text:
+        listing, end = json.JSONDecoder().raw_decode(text)
+        text = text[end:].lstrip()
+        names = [kernel["name"] for kernel in listing["kernels"]]
+        yield {**listing, "program": program, "number": listing["step"][:2], "numbers": numbers,
+               "chosen": [name for name in names if name in wanted or not wanted]}
 
 
 def failed_once(step):
@@ -217,9 +233,9 @@ def failed_once(step):
         yield words[1], {"sizes": sizes, "type": element, "inputs": kind, "seed": 1, "order": "inorder"}
 
 
-def line_of(step, kernel, listing, problem):
+def line_of(kernel, listing, problem):
     """Returns the failure as a line of the list."""
-    words = [step, kernel, *(f"--{name}" if value is True else f"--{name} {value}" for name, value in problem["sizes"].items()
+    words = [listing["number"], kernel, *(f"--{name}" if value is True else f"--{name} {value}" for name, value in problem["sizes"].items()
                              if value is not False)]
     if problem["type"] != "f32":
         words.append(f"--type {problem['type']}")
@@ -228,27 +244,26 @@ def line_of(step, kernel, listing, problem):
     return " ".join(words)
 
 
-def work_of(problem, sizes):
+def work_of(sizes):
     """Returns the work as Draw does, for sizes that were not drawn."""
-    if problem == "attention":
+    if "heads" in sizes:
         return sizes["batch"] * sizes["heads"] * sizes["seq-q"] * sizes["seq-kv"] * max(32, sizes["head-dim"])
     return math.prod(sizes.values())
 
 
-def problems(programs, listings, judge, chosen, first):
-    """Yields (program, kernels, problem) without end: first what failed once, as far as this judge has the time, then what is
+def problems(listings, judge, first):
+    """Yields (listing, kernels, problem) without end: first what failed once, as far as this judge has the time, then what is
     drawn."""
-    for program in programs:
-        names = [kernel["name"] for kernel in listings[program]["kernels"]]
-        for kernel, problem in failed_once(Path(program).name[:2]):
-            if kernel not in names:
-                sys.exit(f"{CASES.relative_to(ROOT)}: no kernel of {program} is {kernel}")
-            name = listings[program]["problem"]
+    owners = {(listing["number"], kernel["name"]): listing for listing in listings for kernel in listing["kernels"]}
+    for number in dict.fromkeys(listing["number"] for listing in listings):
+        for kernel, problem in failed_once(number):
+            listing = owners.get((number, kernel)) or sys.exit(f"{CASES.relative_to(ROOT)}: no kernel of step {number} is {kernel}")
             # One kernel runs once here, so it may take ten times what is drawn for all kernels.
-            if kernel in (chosen[program] or names) and work_of(name, problem["sizes"]) <= 10 * MOST_WORK[name] * judge.work:
-                yield program, [kernel], problem
-    for program, seed in zip(itertools.cycle(programs), seeds(first)):
-        yield program, chosen[program], draw(seed, program, listings[program], judge, chosen[program])
+            if kernel in listing["chosen"] and work_of(problem["sizes"]) <= 10 * MOST_WORK[listing["problem"]] * judge.work:
+                yield listing, [kernel], problem
+    drawn_from = [listing for listing in listings if listing["chosen"]]
+    for listing, seed in zip(itertools.cycle(drawn_from), seeds(first)):
+        yield listing, listing["chosen"], draw(seed, listing, judge)
 
 
 def seeds(first):
@@ -273,37 +288,34 @@ def main():
     if options.seed is None:
         options.seed = str(secrets.randbelow(10 ** 6))
         again += f" --seed {options.seed}"
-    listings = {program: list_of(program) for program in options.programs}
+    listings = [listing for program in options.programs for listing in listings_of(program, options.kernel)]
     judge = judge_of(options)
     print(f"compared with {judge.name}; seed {options.seed}, again by:\n  {again}", flush=True)
-    chosen = {program: [kernel["name"] for kernel in listing["kernels"] if kernel["name"] in options.kernel]
-              for program, listing in listings.items()}
-    options.programs = [program for program in options.programs if chosen[program] or not options.kernel]
     passed, others = collections.Counter(), {}
     begin = time.monotonic()
     if options.problem:
-        tried = [(program, chosen[program], options.problem) for program in options.programs]
+        tried = [(listing, listing["chosen"], options.problem) for listing in listings if listing["chosen"]]
     else:
-        tried = problems(options.programs, listings, judge, chosen, options.seed)
+        tried = problems(listings, judge, options.seed)
     runs = 0
-    for program, kernels, problem in tried:
+    for listing, kernels, problem in tried:
         if runs > 0 and time.monotonic() - begin >= options.seconds:
             break
         runs += 1
         failed = False
-        for kernel, status, why, command in judge.judge(program, listings[program], problem, kernels):
+        for kernel, status, why, command in judge.judge(listing, problem, kernels):
             if status == "FAIL":
                 print(f"{kernel}: {why}\n  {command}", flush=True)
-                line = line_of(Path(program).name[:2], kernel, listings[program], problem)
+                line = line_of(kernel, listing, problem)
                 print(f"  a line for {CASES.relative_to(ROOT)}, which the step's tests read, too:\n  {line}", flush=True)
                 failed = True
-            passed[program, kernel] += status == "pass"
-            others[program, kernel] = why
+            passed[kernel] += status == "pass"
+            others[kernel] = why
         if failed:
             print(f"after {runs} runs, {time.monotonic() - begin:.0f} s, seed {options.seed}")
             return 1
-    for key in (key for key, count in passed.items() if count == 0):
-        print(f"{key[1]} took none of the problems; the last one: {others[key]}")
+    for kernel in (kernel for kernel, count in passed.items() if count == 0):
+        print(f"{kernel} took none of the problems; the last one: {others[kernel]}")
     print(f"{runs} runs, {sum(passed.values())} kernels passed, seed {options.seed}, {time.monotonic() - begin:.0f} s")
     return 0 if sum(passed.values()) else 1
 

@@ -2,13 +2,16 @@
 """Measures a race checker on a folder of labelled programs.
 
     tests/nightly/measure_races.py FOLDER --racy REGEX [--input ARGUMENTS]... [--tool racecheck]
+    tests/nightly/measure_races.py FOLDER --units --macro NAME [--flag=-DX=1]... [--stdin FOLDER]
     tests/nightly/measure_races.py --own FOLDER [--only 06_]       our own faults, written into FOLDER
+    tests/nightly/measure_races.py --scor-inputs FOLDER            what ScoR's applications read, for --stdin
 
 A program is a .cu file, or with --units a folder whose .cu files make one program. It is racy when its path below FOLDER has a
-match of REGEX, and free of races otherwise. Each is built and run once for each --input (arguments of its command line; none
-once when there are no inputs), under `simtcc --check` in four thread orders or under compute-sanitizer's racecheck. A racy one
-counts as found when some input shows a race. Prints the missed and the false ones, then a line for each input and one for all.
-A program that does not build, or runs longer than --seconds, is named and counts as one that showed no race.
+match of REGEX, and free of races otherwise; with --macro each is built twice, and racy where the macro is defined. It runs once
+for each --input (arguments of its command line; none once when there are no inputs), under `simtcc --check` in four thread orders
+or under compute-sanitizer's racecheck. A racy one counts as found when some input shows a race. Prints the missed and the false
+ones, then a line for each input and one for all. A program that does not build, or runs longer than --seconds, is named and
+counts as one that showed no race.
 
 --own makes a program of each kernel, as `make one` does, and one of each fault of tests/faults that is a race or a wrong use of
 asynchronous copies and products.
@@ -17,6 +20,7 @@ import argparse
 import concurrent.futures
 import os
 import pathlib
+import random
 import re
 import shlex
 import subprocess
@@ -63,27 +67,50 @@ def plant_own(folder, only):
         (folder / name).write_text(text)
 
 
+def write_scor_inputs(folder):
+    """Writes an input for each of ScoR's applications that reads one. They come without."""
+    draw = random.Random(3)
+    def numbers(count, most):
+        return [draw.randint(0, most) for _ in range(count)]
+    edges = [vertex for _ in range(1200) for vertex in draw.sample(range(400), 2)]
+    inputs = {"1dconv": [5, 2000, *numbers(2005, 9)], "graph-coloring": [400, 1200, *edges], "graph-connectivity": [400, 1200, *edges],
+              "matrix-multiplication": [40, 40, 40, *numbers(3200, 9)], "reduction": [40000, *numbers(40000, 9)],
+              "rule-110": [20000, 4, *numbers(20000, 1)]}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, words in inputs.items():
+        (folder / name).write_text(" ".join(map(str, words)) + "\n")
+
+
+def apart(sources):
+    """Leaves out files that another one includes."""
+    included = {name for source in sources for name in re.findall(r'#include "(\w+\.cu)"', source.read_text(errors="replace"))}
+    return [source for source in sources if source.name not in included]
+
+
 def built(options, name, sources, folder):
     """Returns the program's path; None where it does not build."""
     program = pathlib.Path(folder, re.sub(r"\W", "_", name))
+    flags = [*options.flag, *([f"-D{options.macro}"] if options.macro and options.racy.search(name) else [])]
     include = [f"-I{path}" for path in (*options.include, *{source.parent for source in sources})]
     compiler = [str(ROOT / "common/simt/simtcc"), "--check"] if options.tool == "simtcc" else \
         ["nvcc", "-lineinfo", "-gencode", f"arch={options.arch.replace('sm', 'compute')},code={options.arch}"]
-    done = subprocess.run([*compiler, *include, *map(str, sources), "-o", str(program)], capture_output=True, text=True, check=False)
+    done = subprocess.run([*compiler, *flags, *include, *map(str, apart(sources)), "-o", str(program)], capture_output=True, text=True, check=False)
     return program if done.returncode == 0 else None
 
 
-def races(options, program, arguments):
+def races(options, name, program, arguments):
     """Says whether a run shows a race; None where it takes too long."""
     command = [str(program), *shlex.split(arguments)]
     runs = [(command, {"SIMT_ORDER": order, "SIMT_IGNORE": "uninitialised"}) for order in ORDERS]
     if options.tool == "racecheck":
         runs = [(["compute-sanitizer", "--tool", "racecheck", *command], {})]
+    read = options.stdin / pathlib.Path(name).name if options.stdin else None
     late = False
     for command, more in runs:
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=options.seconds,
-                                  env=os.environ | more, stdin=subprocess.DEVNULL)
+                                  env=os.environ | more, cwd=program.parent if read else None,  # some write a file beside them
+                                  input=read.read_text() if read and read.exists() else "")
         except subprocess.TimeoutExpired as stopped:
             late, said = True, (stopped.stderr or b"").decode(errors="replace") + (stopped.stdout or b"").decode(errors="replace")
         else:
@@ -99,7 +126,7 @@ def judged(options, name, sources):
         program = built(options, name, sources, folder)
         if program is None:
             return "does not build"
-        return [races(options, program, arguments) for arguments in options.input]
+        return [races(options, name, program, arguments) for arguments in options.input]
 
 
 def row(label, racy, found, clean, false):
@@ -109,6 +136,10 @@ def row(label, racy, found, clean, false):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--scor-inputs", action="store_true", help="write them into the folder")
+    parser.add_argument("--macro", help="a program is racy when this is defined, and otherwise not")
+    parser.add_argument("--flag", action="append", default=[], help="for the compiler (--flag=-DX=1)")
+    parser.add_argument("--stdin", type=pathlib.Path, help="a folder of files that programs of these names read")
     parser.add_argument("--racy", type=re.compile, default=OWN)
     parser.add_argument("--own", action="store_true", help="write our own faults into the folder first")
     parser.add_argument("--only", type=re.compile, default=re.compile(""), help="programs whose path has a match")
@@ -121,6 +152,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
     options.input = options.input or [""]
+    if options.scor_inputs:
+        return write_scor_inputs(options.folder)
     if options.own:
         plant_own(options.folder, options.only)
         options.only = re.compile("")
@@ -129,6 +162,9 @@ def main():
         name = str((source.parent if options.units else source).relative_to(options.folder))
         if options.only.search(name):
             programs.setdefault(name, []).append(source)
+    if options.macro:
+        options.racy = OWN
+        programs = {f"{label}/{name}": sources for name, sources in programs.items() for label in ("sound", "racy")}
     if not programs:
         parser.error(f"{options.folder} has no such program")
     if options.tool == "simtcc":

@@ -237,16 +237,52 @@ def attention_of_head(q, k, v, scale, visible, smallest):
     return p @ v, lse, unit, 1.0 + reach + torch.where(lse.isfinite(), lse.abs(), 0.0)
 
 
-class Attention(Problem):
+class OfHeads(Problem):
+    """Both passes of attention: a kernel takes one structure, `call`. A subclass names its type and the functions of the library."""
+
+    def draw(self, problem, device, rng):
+        """Draws what is not in the problem. Returns its sizes, its element type and how far arrays are off their alignment."""
+        self.device = device
+        self.sizes = [problem["sizes"][name] for name in ("batch", "heads", "kv-heads", "seq-q", "seq-kv", "head-dim")]
+        self.causal = problem["sizes"].get("causal", False)
+        self.scale = ctypes.c_float(self.sizes[-1] ** -0.5 * rng.choice((1.0, 1.0, 1.0, 0.3, -1.0, 0.0))).value
+        self.number, element = TYPES[problem["type"]]
+        return self.sizes, element, rng.choice((0, 0, 0, 1))
+
+    def prepare(self, **more):
+        names = ("batch", "heads", "kv_heads", "seq_q", "seq_kv", "head_dim")
+        self.call = self.structure(**dict(zip(names, self.sizes)), causal=self.causal, scale=self.scale, type=self.number, **more)
+        for name, array in (self.inputs | self.outputs).items():
+            setattr(self.call, name, array.address())
+
+    def describe(self):
+        return f"{super().describe()}, causal {self.causal}, scale {self.scale:.3g}"
+
+    def launch(self, library, row, stream):
+        # The workspace is new for each kernel, so that it holds nothing from the last one.
+        size = getattr(library, self.asks_workspace)(row, ctypes.byref(self.call))
+        self.workspace = {"workspace": Array((size,), torch.uint8, self.device)}
+        self.call.workspace, self.call.stream = self.workspace["workspace"].address(), stream
+        return getattr(library, self.runs)(row, ctypes.byref(self.call))
+
+    def parts(self, length):
+        """Yields queries that are judged together, a slice, and how many of the `length` keys each sees."""
+        queries = self.sizes[3]
+        visible = torch.full((queries,), length, device=self.device)
+        if self.causal:
+            visible = (torch.arange(queries, device=self.device) + 1 + length - queries).clamp(0, length)
+        together = max(1, SCORES_AT_A_TIME // max(1, self.sizes[4]))
+        for first in range(0, queries, together):
+            part = slice(first, first + together)
+            yield part, visible[part]
+
+
+class Attention(OfHeads):
     """Windows, soft caps and ALiBi are not judged here."""
+    structure, asks_workspace, runs = peers.Attention, "flashsteps_workspace", "attention_run"
 
     def __init__(self, problem, device, rng):
-        batch, heads, kv_heads, queries, keys, head_dim = (
-            problem["sizes"][name] for name in ("batch", "heads", "kv-heads", "seq-q", "seq-kv", "head-dim"))
-        self.causal = problem["sizes"].get("causal", False)
-        self.scale = ctypes.c_float(head_dim ** -0.5 * rng.choice((1.0, 1.0, 1.0, 0.3, -1.0, 0.0))).value
-        number, element = TYPES[problem["type"]]
-        shift = rng.choice((0, 0, 0, 1))
+        (batch, heads, kv_heads, queries, keys, head_dim), element, shift = self.draw(problem, device, rng)
         page, self.lengths, self.pages = problem["sizes"].get("page", 0), [keys] * batch, None
         columns = -(-keys // page) if page else 0
         pool = batch * columns + 3 if page else 0
@@ -276,10 +312,7 @@ class Attention(Problem):
             values["pages"] = self.pages.masked_fill(unused, -1)
         values |= {"K": self.in_pages(self.K, k.tensor), "V": self.in_pages(self.V, v.tensor)}
         super().__init__(inputs, outputs, **values)
-        self.call = peers.Attention(batch=batch, heads=heads, kv_heads=kv_heads, seq_q=queries, seq_kv=keys, head_dim=head_dim,
-                                    causal=self.causal, scale=self.scale, type=number, page_size=page, pool_pages=pool)
-        for name, array in (self.inputs | outputs).items():
-            setattr(self.call, name, array.address())
+        self.prepare(page_size=page, pool_pages=pool)
 
     def in_pages(self, keys, like):
         """Returns the keys or values as they lie in memory; what lies in no sequence's page is NaN."""
@@ -292,29 +325,14 @@ class Attention(Problem):
         pool[self.pages.view(-1).long().to(keys.device)] = padded.view(batch, kv_heads, -1, page, head_dim).transpose(1, 2).flatten(0, 1)
         return pool
 
-    def describe(self):
-        return f"{super().describe()}, causal {self.causal}, scale {self.scale:.3g}"
-
-    def launch(self, library, row, stream):
-        # The workspace is new for each kernel, so that it holds nothing from the last one.
-        size = library.flashsteps_workspace(row, ctypes.byref(self.call))
-        self.workspace = {"workspace": Array((size,), torch.uint8, self.inputs["Q"].tensor.device)}
-        self.call.workspace, self.call.stream = self.workspace["workspace"].address(), stream
-        return library.attention_run(row, ctypes.byref(self.call))
-
     def expected(self):
-        q, k, v = self.inputs["Q"].tensor, self.K, self.V
-        (batch, heads, queries, head_dim), (kv_heads, keys) = q.shape, k.shape[1:3]
+        q, (batch, heads, kv_heads, queries, keys, head_dim) = self.inputs["Q"].tensor, self.sizes
         limits = torch.finfo(q.dtype)
         found = [[], [], [], []]
         for b, h in itertools.product(range(batch), range(heads)):
-            length = self.lengths[b]
-            of_head = [x[b, h // (heads // kv_heads), :length].double() for x in (k, v)]
-            visible = torch.full((queries,), length, device=q.device)
-            if self.causal:
-                visible = (torch.arange(queries, device=q.device) + 1 + length - queries).clamp(0, length)
-            for part in torch.arange(queries, device=q.device).split(max(1, SCORES_AT_A_TIME // max(1, keys))):
-                results = attention_of_head(q[b, h, part].double(), *of_head, self.scale, visible[part], limits.tiny)
+            of_head = [x[b, h // (heads // kv_heads), :self.lengths[b]].double() for x in (self.K, self.V)]
+            for part, visible in self.parts(self.lengths[b]):
+                results = attention_of_head(q[b, h, part].double(), *of_head, self.scale, visible, limits.tiny)
                 for pieces, piece in zip(found, results):
                     pieces.append(piece)
         if not found[0]:
@@ -325,7 +343,94 @@ class Attention(Problem):
         return {"O": (o, unit, bound + narrow), "LSE": (lse, unit_lse, bound)}
 
 
-PROBLEMS = {"matmul": Matmul, "softmax": Softmax, "attention": Attention}
+def weights_of_head(q, k, scale, visible):
+    """Returns P for some queries of a head. What is not seen has no gradient, and no NaN comes of it."""
+    s = scale * (q @ k.T)
+    # A score below float's range is -inf there.
+    hidden = (torch.arange(len(k), device=k.device) >= visible[:, None]) | (s < -torch.finfo(torch.float32).max)
+    nothing = hidden.all(1, keepdim=True)
+    return torch.softmax(s.masked_fill(hidden, -INFINITY).masked_fill(nothing, 0.0), 1).masked_fill(nothing, 0.0)
+
+
+class AttentionBackward(OfHeads):
+    """
+    The gradients are autograd's, of the forward pass: the kernels' formulas are only in the units. O and LSE are that pass's,
+    rounded to their types, so D and P may be off by one roundoff more than where the reference takes O and LSE as they are.
+    """
+    structure, asks_workspace, runs = peers.AttentionBackward, "flashsteps_backward_workspace", "attention_backward_run"
+
+    def __init__(self, problem, device, rng):
+        (batch, heads, kv_heads, queries, keys, head_dim), element, shift = self.draw(problem, device, rng)
+        of_queries, of_keys = (batch, heads, queries, head_dim), (batch, kv_heads, keys, head_dim)
+        kind, made = problem["inputs"], Inputs(device, problem["seed"])
+        # An infinite key would make dQ NaN.
+        q, k = made.scores("normal" if kind == "special" else kind, batch * heads * queries, batch * kv_heads, keys, head_dim)
+        kind_v = kind if kind in ("uniform", "outliers") else "normal"
+        v, gradient = (made.matrix(kind_v, math.prod(shape[:3]), head_dim) for shape in (of_keys, of_queries))
+        q, k, v, gradient = (x.reshape(shape).to(element) for x, shape in
+                             ((q, of_queries), (k, of_keys), (v, of_keys), (gradient, of_queries)))
+        if kind == "special":
+            self.hide_keys(q, k)
+        o, lse = torch.zeros_like(q), torch.zeros(batch, heads, queries, device=device)
+        for b, h, kv in self.heads():
+            for part, visible in self.parts(keys):
+                o[b, h, part], lse[b, h, part], *_ = attention_of_head(
+                    q[b, h, part].double(), k[b, kv].double(), v[b, kv].double(), self.scale, visible, 0.0)
+        values = {"Q": q, "K": k, "V": v, "O": o, "LSE": lse, "dO": gradient}
+        super().__init__({name: Array(x.shape, x.dtype, device, shift if name != "LSE" else 0) for name, x in values.items()},
+                         {name: Array(shape, element, device, shift) for name, shape in
+                          (("dQ", of_queries), ("dK", of_keys), ("dV", of_keys))}, **values)
+        self.prepare()
+
+    def hide_keys(self, q, k):
+        """Scores become -inf: of a third of the heads for all keys but the last three, of a third for all but the first two, of
+        the others for all. In f16, which has not the range, those keys have the weight 0, or all the same."""
+        self.scale = ctypes.c_float(q.shape[-1] ** -0.5).value  # another sign would make them +inf
+        wide = q.dtype != torch.float16
+        q[..., 0] = 2.0 ** 100 if wide else 1.0
+        of_heads = k.flatten(0, 1)
+        for head, kept in enumerate((slice(-3, None), slice(0, 2), slice(0, 0))):
+            column = of_heads[head::3, :, 0]
+            column.fill_(-2.0 ** 100 if wide else -60000.0)
+            column[:, kept] = 0.0
+
+    def heads(self):
+        """Yields each head with its batch, and the head of K and V that it reads."""
+        batch, heads, kv_heads = self.sizes[:3]
+        for b, h in itertools.product(range(batch), range(heads)):
+            yield b, h, h // (heads // kv_heads)
+
+    def expected(self):
+        _, heads, kv_heads, queries, keys, head_dim = self.sizes
+        q, k, v, o, lse, gradient = (array.tensor.double() for array in self.inputs.values())
+        lse = torch.where(lse.isfinite(), lse.abs(), 0.0)[..., None]
+        values, units, spreads = ({"dQ": torch.zeros_like(q), "dK": torch.zeros_like(k), "dV": torch.zeros_like(v)}
+                                  for _ in range(3))
+        for b, h, kv in self.heads():
+            of_head = k[b, kv].clone().requires_grad_(), v[b, kv].clone().requires_grad_()
+            for part, visible in self.parts(keys):
+                x, dx = q[b, h, part].clone().requires_grad_(), gradient[b, h, part]
+                p = weights_of_head(x, of_head[0], self.scale, visible)
+                found = torch.autograd.grad(p @ of_head[1], (x, *of_head), dx)
+                of_q, of_k, of_v, of_dx, p = (y.detach().abs() for y in (x, *of_head, dx, p))
+                p_unit = p * (1.0 + abs(self.scale) * (of_q @ of_k.T) + lse[b, h, part])
+                s_unit = p_unit * (of_dx @ of_v.T + (of_dx * o[b, h, part].abs()).sum(1, keepdim=True))
+                sees = (torch.arange(keys, device=q.device) < visible[:, None]).double()
+                of_sums = [(s_unit @ of_k, s_unit.T @ of_q, p_unit.T @ of_dx), (sees @ of_k, sees.T @ of_q, sees.T @ of_dx)]
+                for into, pieces in zip((values, units, spreads), (found, *of_sums)):
+                    into["dQ"][b, h, part] = pieces[0]
+                    into["dK"][b, kv] += pieces[1]
+                    into["dV"][b, kv] += pieces[2]
+        limits = torch.finfo(self.inputs["Q"].tensor.dtype)
+        terms = max(keys, heads // kv_heads * queries)
+        bound = ROUNDOFF * (2.0 * (roundings(head_dim) + 4.0) + roundings(terms) + 18.0)
+        narrow = 0.0 if limits.bits == 32 else 2.0 * limits.eps  # P, dS, O and the result are rounded
+        factors = {"dQ": abs(self.scale), "dK": abs(self.scale), "dV": 1.0}
+        return {name: (values[name], factor * units[name] + limits.tiny * (1.0 + max(factor, 1.0) * spreads[name]), bound + narrow)
+                for name, factor in factors.items()}
+
+
+PROBLEMS = {"matmul": Matmul, "softmax": Softmax, "attention": Attention, "attention_backward": AttentionBackward}
 
 
 class PyTorch:
@@ -351,14 +456,14 @@ class PyTorch:
         else:
             peers.check(self.kernels, self.kernels.cudaDeviceSynchronize())
 
-    def judge(self, program, listing, problem, kernels):
-        """Returns (kernel, "pass", "FAIL" or other outcome, why, the command that shows it) for these kernels, or for all."""
+    def judge(self, listing, problem, kernels):
+        """Returns (kernel, "pass", "FAIL" or other outcome, why, the command that shows it) for these kernels."""
         arrays = PROBLEMS[listing["problem"]](problem, self.device, random.Random(problem["seed"]))
         expected = None
-        for name, row in peers.kernels_of(self.kernels, Path(program).name[:2], listing["problem"]):
-            if kernels and name not in kernels:
+        for name, row in peers.kernels_of(self.kernels, listing["number"], listing["problem"]):
+            if name not in kernels:
                 continue
-            command = (f"{Path(sys.executable).name} tests/nightly/fuzz.py {program} --library {self.path} --device {self.device} "
+            command = (f"{Path(sys.executable).name} tests/nightly/fuzz.py {listing['program']} --library {self.path} --device {self.device} "
                        f"--kernel {name} --problem {shlex.quote(json.dumps(problem))}\n"
                        f"  {problem['inputs']}, {problem['type']}: {arrays.describe()}")
             try:

@@ -1,5 +1,5 @@
-/* Proofs of step 06's plans: the order of the tiles, the pairs, and the blocks that are
- * resident. */
+/* Proofs of step 06's plans: the order of the tiles, the pairs, the blocks that are resident, and
+ * the tiles of keys and of queries of the gradients. */
 #include "harness/ladder.h"
 #include "device/device.h"
 #include "tests/support/harness.h"
@@ -333,4 +333,84 @@ TEST(plans_06, costs_and_workspaces_fit_their_types)
     judged = 0;
     plan_attention_calls(judge_rows, 8, true);
     cr_expect(judged >= 23 * RANDOM_SHAPES, "%d costs", judged);
+}
+
+/* All queries that see the key must be in the tiles from the first on, and one that does in the
+ * first. */
+static void judge_first_query(const struct attention *call, int key0, int Br)
+{
+    const int first = backward_first_query(call->causal, key0, call->seq_q, call->seq_kv, Br);
+    cr_assert(first >= 0 && first < call->seq_q && first % Br == 0);
+    cr_assert(first == 0 || keys_seen(call->causal, first - 1, call->seq_q, call->seq_kv) <= key0,
+              "query %d sees key %d and is in no tile", first - 1, key0);
+    const int last = call->seq_q - first < Br ? call->seq_q - 1 : first + Br - 1;
+    cr_assert(keys_seen(call->causal, last, call->seq_q, call->seq_kv) > key0,
+              "no query of the first tile sees key %d", key0);
+}
+
+/* Each tile of keys of each head must be some block's, once; with a mask the keys that most queries
+ * see come first. */
+static void judge_key_tiles(const struct attention *call, const struct device_limits *device)
+{
+    (void)device;
+    if (!plan_has_pairs(call))
+        return;
+    const int Bc = BACKWARD_BLOCK_KEYS, kv_heads = call->batch * call->kv_heads;
+    const long long tiles = call->seq_kv / Bc + (call->seq_kv % Bc != 0), all = kv_heads * tiles;
+    cr_assert(all <= INT_MAX);
+    const bool few = all <= 128;
+    uint64_t state = (uint64_t)all;
+    struct canvas canvas;
+    if (few)
+        canvas_begin(&canvas, kv_heads, call->seq_kv, 1, Bc);
+    for (int n = 0; n < (few ? all : 8); n++) {
+        const int block = chosen_tile(&state, n, (int)all, few);
+        const struct key_tile own = key_tile_of(call->causal, block, kv_heads, call->seq_kv, Bc);
+        cr_assert(own.kv_head >= 0 && own.kv_head < kv_heads);
+        cr_assert(own.key0 >= 0 && own.key0 < call->seq_kv && own.key0 % Bc == 0);
+        const long long tile = own.key0 / Bc;
+        cr_assert(block ==
+                  (call->causal ? tile * kv_heads + own.kv_head : own.kv_head * tiles + tile));
+        if (few)
+            canvas_paint(&canvas, own.kv_head, own.kv_head + 1, own.key0, own.key0 + (long long)Bc);
+        judge_first_query(call, own.key0, BACKWARD_WGMMA_QUERIES(call->head_dim));
+        for (int key0 = own.key0; key0 < call->seq_kv && key0 < own.key0 + Bc;
+             key0 += BACKWARD_KEYS)
+            judge_first_query(call, key0, BACKWARD_QUERIES);
+    }
+    cr_assert(!few || canvas_end(&canvas), "not every tile of keys is owned once");
+    judged++;
+}
+
+TEST(plans_06, tiles_of_keys_are_owned_once_and_meet_all_queries_that_see_them)
+{
+    judged = 0;
+    cr_expect(plan_attention_calls(judge_key_tiles, 8, true) >= ATTENTION_CALLS);
+    cr_expect(judged >= RANDOM_SHAPES / 2, "%d plans", judged);
+}
+
+/* The formulas loop over the tiles, as forward. A workspace holds D, and dQ in floats: rows as they
+ * are, or whole tiles. */
+static void judge_gradients(const struct attention *call, const struct device_limits *device)
+{
+    (void)device;
+    if (!plan_has_pairs(call) || call->seq_kv > 1 << 16)
+        return;
+    const struct attention_backward_kernel *row = step_rows(&step_06, &attention_backward_problem);
+    const struct attention_backward backward_call = plan_backward_of(call);
+    const double queries = (double)attention_query_rows(call);
+    const double padded = (double)plan_tiles(call, 128) * 128.0 * 128.0;
+    for (; row->about.name; row++, judged++) {
+        plan_backward_row(row, call, 2);
+        const double floats = (double)row->workspace(&backward_call) / sizeof(float);
+        cr_assert(floats >= queries * (call->head_dim + 1.0) && floats <= padded + queries,
+                  "%s: a workspace of %g floats", row->about.name, floats);
+    }
+}
+
+TEST(plans_06, gradients_have_costs_and_workspaces_that_fit_their_types)
+{
+    judged = 0;
+    plan_attention_calls(judge_gradients, 8, true);
+    cr_expect(judged >= RANDOM_SHAPES, "%d costs", judged);
 }

@@ -121,14 +121,21 @@ int plan_attention_calls(plan_judge *judge, int multiple, bool causal)
     return judged;
 }
 
+static void write_sizes(long long *sizes, const struct attention *call)
+{
+    sizes[ATTENTION_BATCH] = call->batch;
+    sizes[ATTENTION_HEADS] = call->heads;
+    sizes[ATTENTION_KV_HEADS] = call->kv_heads;
+    sizes[ATTENTION_SEQ_Q] = call->seq_q;
+    sizes[ATTENTION_SEQ_KV] = call->seq_kv;
+    sizes[ATTENTION_HEAD_DIM] = call->head_dim;
+    sizes[ATTENTION_CAUSAL] = call->causal;
+}
+
 void plan_attention_row(const struct attention_kernel *row, const struct attention *call)
 {
-    const long long sizes[MAX_SIZES] = {
-        [ATTENTION_BATCH] = call->batch,       [ATTENTION_HEADS] = call->heads,
-        [ATTENTION_KV_HEADS] = call->kv_heads, [ATTENTION_SEQ_Q] = call->seq_q,
-        [ATTENTION_SEQ_KV] = call->seq_kv,     [ATTENTION_HEAD_DIM] = call->head_dim,
-        [ATTENTION_CAUSAL] = call->causal,
-    };
+    long long sizes[MAX_SIZES] = {0};
+    write_sizes(sizes, call);
     const double rows = (double)call->batch * call->heads * call->seq_q;
     const struct cost cost = attention_problem.cost(&row->about, sizes);
     const size_t workspace = row->workspace ? row->workspace(call) : 0;
@@ -146,6 +153,37 @@ void plan_attention_row(const struct attention_kernel *row, const struct attenti
     cr_assert((double)workspace <= 4.0 * rows * (call->seq_kv + 4.0) +
                                        4.0 * 1100 * (rows < 1e5 ? rows : 0.0) * 129.0 + 4.0,
               "%s: a workspace of %zu bytes", row->about.name, workspace);
+}
+
+struct attention_backward plan_backward_of(const struct attention *call)
+{
+    return (struct attention_backward){.batch = call->batch,
+                                       .heads = call->heads,
+                                       .kv_heads = call->kv_heads,
+                                       .seq_q = call->seq_q,
+                                       .seq_kv = call->seq_kv,
+                                       .head_dim = call->head_dim,
+                                       .causal = call->causal,
+                                       .scale = 1.0f};
+}
+
+bool plan_has_pairs(const struct attention *call)
+{
+    return attention_query_rows(call) > 0 && call->seq_kv > 0;
+}
+
+void plan_backward_row(const struct attention_backward_kernel *row, const struct attention *call,
+                       int element_bytes)
+{
+    long long sizes[MAX_SIZES] = {0};
+    write_sizes(sizes, call);
+    const struct attention_backward backward = plan_backward_of(call);
+    const double elements = (double)attention_backward_key_rows(&backward) * call->head_dim;
+    const struct cost cost = attention_backward_problem.cost(&row->about, sizes);
+    cr_assert(cost.loads > 0 && cost.stores > 0 && cost.bytes_read > 0 &&
+                  (double)cost.bytes_written >= 2.0 * elements * element_bytes,
+              "%s: a cost is %lld, %lld, %lld, %lld", row->about.name, cost.loads, cost.stores,
+              cost.bytes_read, cost.bytes_written);
 }
 
 long long plan_tiles(const struct attention *call, int Br)

@@ -2,7 +2,7 @@
 #ifndef TESTS_PLANS_ATTENTION_H
 #define TESTS_PLANS_ATTENTION_H
 
-#include "problems/attention.h"
+#include "problems/attention_backward.h"
 #include "plans.h"
 
 /* A proof judges one call that attention_run() takes, on one device. */
@@ -23,6 +23,15 @@ enum { ATTENTION_CALLS = RANDOM_SHAPES + 10000 };
  * must be 0.
  */
 void plan_attention_row(const struct attention_kernel *row, const struct attention *call);
+
+/* Returns the backward pass of a call, and whether a kernel is asked for its gradients. */
+struct attention_backward plan_backward_of(const struct attention *call);
+bool plan_has_pairs(const struct attention *call);
+
+/* The cost of a row's gradients, whose elements have so many bytes, must not be negative or
+ * overflow, and have dK and dV once. */
+void plan_backward_row(const struct attention_backward_kernel *row, const struct attention *call,
+                       int element_bytes);
 
 /* Returns the number of tiles of Br queries over all heads. */
 long long plan_tiles(const struct attention *call, int Br);

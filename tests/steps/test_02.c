@@ -13,7 +13,7 @@ CALL_TEST(cases, part_2, ladder_cases(&matmul_problem, tiled_matmul_kernels(), 1
 CALL_TEST(cases, part_3, ladder_cases(&matmul_problem, tiled_matmul_kernels(), 2, 4))
 CALL_TEST(cases, part_4, ladder_cases(&matmul_problem, tiled_matmul_kernels(), 3, 4))
 CALL_TEST(cases, own, ladder_own_cases(&matmul_problem, tiled_matmul_kernels()))
-CALL_TEST(shapes, failed_once, ladder_failed_once(&matmul_problem, tiled_matmul_kernels(), "02"))
+CALL_TEST(shapes, failed_once, ladder_failed_once(&step_02, &matmul_problem))
 CALL_TEST(shapes, long_sides, check_long_sides(tiled_matmul_kernels()))
 CALL_TEST(shapes, past_2_to_the_31_elements,
           check_past_2_to_the_31_elements(tiled_matmul_kernels()))

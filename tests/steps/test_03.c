@@ -51,7 +51,7 @@ CALL_TEST(cases, part_2, ladder_cases(&softmax_problem, online_softmax_kernels()
 CALL_TEST(cases, part_3, ladder_cases(&softmax_problem, online_softmax_kernels(), 2, 4))
 CALL_TEST(cases, part_4, ladder_cases(&softmax_problem, online_softmax_kernels(), 3, 4))
 CALL_TEST(cases, own, ladder_own_cases(&softmax_problem, online_softmax_kernels()))
-CALL_TEST(shapes, failed_once, ladder_failed_once(&softmax_problem, online_softmax_kernels(), "03"))
+CALL_TEST(shapes, failed_once, ladder_failed_once(&step_03, &softmax_problem))
 
 /* There are more rows than gridDim.y can count, for each number of threads that a row has. */
 TEST(shapes, more_than_65535_blocks)

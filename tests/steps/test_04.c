@@ -68,7 +68,7 @@ CALL_TEST(cases, part_4, ladder_cases(&attention_problem, flash_v1_kernels(), 3,
 CALL_TEST(cases, part_5, ladder_cases(&attention_problem, flash_v1_kernels(), 4, 6))
 CALL_TEST(cases, part_6, ladder_cases(&attention_problem, flash_v1_kernels(), 5, 6))
 CALL_TEST(cases, own, ladder_own_cases(&attention_problem, flash_v1_kernels()))
-CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, flash_v1_kernels(), "04"))
+CALL_TEST(shapes, failed_once, ladder_failed_once(&step_04, &attention_problem))
 
 CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(flash_v1_kernels(), TENSOR_F32))
 CALL_TEST(shapes, past_2_to_the_31_elements,

@@ -53,7 +53,7 @@ CALL_TEST(cases, part_4, ladder_cases(&attention_problem, flash_v2_kernels(), 3,
 CALL_TEST(cases, part_5, ladder_cases(&attention_problem, flash_v2_kernels(), 4, 6))
 CALL_TEST(cases, part_6, ladder_cases(&attention_problem, flash_v2_kernels(), 5, 6))
 CALL_TEST(cases, own, ladder_own_cases(&attention_problem, flash_v2_kernels()))
-CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, flash_v2_kernels(), "05"))
+CALL_TEST(shapes, failed_once, ladder_failed_once(&step_05, &attention_problem))
 
 TEST(shapes, other_tiles)
 {

@@ -24,7 +24,7 @@ CALL_TEST(cases, part_6, ladder_cases(&attention_problem, causal_half_kernels(),
 CALL_TEST(cases, part_7, ladder_cases(&attention_problem, causal_half_kernels(), 6, 8))
 CALL_TEST(cases, part_8, ladder_cases(&attention_problem, causal_half_kernels(), 7, 8))
 CALL_TEST(cases, own, ladder_own_cases(&attention_problem, causal_half_kernels()))
-CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, causal_half_kernels(), "06"))
+CALL_TEST(shapes, failed_once, ladder_failed_once(&step_06, &attention_problem))
 
 CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(causal_half_kernels(), TENSOR_F16))
 CALL_TEST(shapes, past_2_to_the_31_elements,

@@ -15,6 +15,7 @@ CALL_TEST(cases, part_2, ladder_cases(PROBLEM, kernels(), 1, 4))
 CALL_TEST(cases, part_3, ladder_cases(PROBLEM, kernels(), 2, 4))
 CALL_TEST(cases, part_4, ladder_cases(PROBLEM, kernels(), 3, 4))
 CALL_TEST(cases, own, ladder_own_cases(PROBLEM, kernels()))
+CALL_TEST(shapes, failed_once, ladder_failed_once(&step_06, PROBLEM))
 CALL_TEST(shapes, more_than_65535_backward_blocks,
           check_many_backward_blocks(kernels(), TENSOR_F16))
 CALL_TEST(shapes, backward_past_2_to_the_31_elements,

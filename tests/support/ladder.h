@@ -7,6 +7,7 @@
 
 #include "device/backend.h"
 #include "harness/cases.h"
+#include "harness/ladder.h"
 
 /* This environment variable orders blocks and threads on the CPU backend; a GPU ignores it. */
 #define ORDER_VARIABLE "SIMT_ORDER"
@@ -108,9 +109,9 @@ void ladder_devices(const struct problem *problem, const void *table, const long
 void ladder_check(const struct problem *problem, const void *table, const long long *sizes,
                   enum input_kind kind, uint64_t seed, size_t offset);
 
-/* Checks each kernel of the table on the problems of tests/steps/failed_once.txt where it was once
- * wrong; `step` is this step ("02"). A problem that would take a CPU long needs a GPU. */
-void ladder_failed_once(const struct problem *problem, const void *table, const char *step);
+/* Checks each of the step's kernels that have this problem at the sizes where it was once wrong,
+ * from tests/steps/failed_once.txt. Sizes that would take a CPU long need a GPU. */
+void ladder_failed_once(const struct step *step, const struct problem *problem);
 
 /* Checks each kernel of the table on every `parts`-th case of the problem's list (cases.h), from
  * number `part` on, as ladder_check() does. */

@@ -189,6 +189,13 @@ def put_solutions(step, folder):
     return []
 
 
+def second_unit(lab):
+    """Returns what `make learn` goes on to from its first puzzle or kernel: a puzzle comes before the kernel that it leads to."""
+    puzzles = {pathlib.Path(file).stem: puzzle["before"] for file, puzzle in lab["puzzles"].items()}
+    rungs = [kernel["name"] for kernel in lab["kernels"] if kernel["ladder"] == "core"]
+    return [unit for rung in rungs for unit in [*(name for name, before in puzzles.items() if before == rung), rung]][1]
+
+
 def check_solution(step, folder):
     problems = put_solutions(step, folder)
     for target in ("test", "run", "sanitize")[:3 if step in SANITIZED else 2]:
@@ -196,7 +203,8 @@ def check_solution(step, folder):
         if status != 0:
             problems.append(f"make {target}-{step} with the solutions: {output[-1500:]}")
     lab = handout.lab_of(handout.STEPS[step])
-    for chosen, says in ((f"STEP={step}", r"RIGHT (?s:.*)(, rung 2|Puzzle 2|, rung 1) of "), (f"KERNEL={lab['kernels'][0]['name']}", "RIGHT in all")):
+    follows = rf"RIGHT (?s:.*)(, rung|Puzzle) \d+ of [^:]*: {second_unit(lab)}\b"
+    for chosen, says in ((f"STEP={step}", follows), (f"KERNEL={lab['kernels'][0]['name']}", "RIGHT in all")):
         output, status = make(folder, chosen, "learn")
         if status != 0 or not re.search(says, output):
             problems.append(f"make learn {chosen} with the solutions: status {status}: {output[-1500:]}")

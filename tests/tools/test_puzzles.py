@@ -120,7 +120,7 @@ def test_nvcc():
 
 def test_hints():
     sources = [ROOT / "common/harness/explain.c", *(ROOT / "common/problems").glob("*.c")]
-    patterns = {name for path in sources for name in re.findall(r'"([a-z0-9]+(?:-[a-z0-9]+)*)"', path.read_text())}
+    patterns = {name for path in sources for name in re.findall(r'"([A-Za-z0-9]+(?:-[A-Za-z0-9]+)*)"', path.read_text())}
     known = patterns | set(learn.KINDS) | {"costs", ""}
     for step in learn.STEPS.values():
         hints = learn.written_hints(step)

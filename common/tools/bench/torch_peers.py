@@ -10,7 +10,8 @@ power limits, the clock swings for longer than the usual slice: a slice of 400 m
 Peers: PyTorch's softmax (03); memory-efficient attention in single precision (04, 05); FlashAttention-2 and cuDNN's
 attention in half precision (06), and FlashAttention-3 and -4 where this Python has them: flash_attn_interface, the copy
 inside xformers or, forward in bfloat16 alone, fa3_fwd_interface (pip install fa3-fwd); flash_attn.cute (flash-attn-4). Of
-attention both passes are timed.
+attention both passes are timed. With pages or lengths, FlashAttention-3 and FlashInfer (flashinfer-python); PyTorch's kernels
+take neither, and get K and V without pages, or a call for each sequence.
 """
 import argparse
 import csv
@@ -46,6 +47,7 @@ SOFTMAX_SHAPES = [(65536, 128), (65536, 1024), (16384, 4096), (16384, 8192), (40
 # Batch, heads, kv_heads, queries and keys: what inference asks for, one word after the other or a few at a time.
 DECODE_SHAPES = [(1, 64, 8, 1, 131072), (1, 64, 8, 1, 16384), (16, 64, 8, 1, 8192), (64, 64, 8, 1, 8192), (16, 64, 8, 4, 8192),
                  (64, 64, 8, 8, 8192), (16, 32, 32, 1, 4096), (64, 32, 8, 1, 1024)]
+PAGED_SHAPES, PAGES = [DECODE_SHAPES[2], DECODE_SHAPES[3], DECODE_SHAPES[5]], (16, 64, 256)
 NOT_SUPPORTED, INVALID_VALUE = 801, 1
 
 
@@ -189,9 +191,14 @@ def xformers_flash3():
     if found is None:
         raise ImportError("no xformers")
     torch.ops.load_library(next(pathlib.Path(found.origin).parent.glob("flash_attn_3/_C*.so")))
-    forward = torch.ops.flash_attn_3.fwd
-    return lambda query, key, value, causal: forward(query, key, value, softmax_scale=query.shape[-1] ** -0.5,
-                                                     is_causal=causal, num_splits=1)
+    return lambda query, key, value, causal, num_splits=1: torch.ops.flash_attn_3.fwd(
+        query, key, value, softmax_scale=query.shape[-1] ** -0.5, is_causal=causal, num_splits=num_splits)
+
+
+def split_keys(forward):
+    """Lets FlashAttention-3 choose how many blocks share the keys of a few queries; unasked it takes one."""
+    return lambda query, key, value, causal: forward(query, key, value, causal=causal,
+                                                     num_splits=int(query.shape[1] == key.shape[1]))
 
 
 class Flash:
@@ -216,6 +223,8 @@ class Flash:
             except (ImportError, OSError, RuntimeError, StopIteration) as error:
                 print(f"{name}, {str(element)[6:]}: not compared: {package}: {str(error).splitlines()[0]}", flush=True)
                 continue
+            if name == "flash3":
+                forward = split_keys(forward)
             self.forward.setdefault((name, element), forward)
             if package != "fa3-fwd":
                 self.backward[name, element] = forward
@@ -338,6 +347,86 @@ def attention_cell(library, step, stream, sizes, label, peers, element=None, fla
     return cell
 
 
+def per_sequence(query, key, value, lengths):
+    """PyTorch's kernels take no lengths: each sequence is a call."""
+    def peer():
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            return torch.cat([functional.scaled_dot_product_attention(query[b:b + 1], key[b:b + 1, :, :keys], value[b:b + 1, :, :keys],
+                                                                      enable_gqa=key.shape[1] != query.shape[1])
+                              for b, keys in enumerate(lengths)])
+    return peer
+
+
+def flash3_decode(query, pools, lengths, table):
+    """FlashAttention-3 with lengths, and with pages, whose heads come behind their keys."""
+    theirs = [tensor.transpose(1, 2).contiguous() for tensor in (query, *pools)]
+
+    def peer():
+        out = torch.ops.flash_attn_3.fwd(*theirs, seqused_k=lengths, page_table=table, softmax_scale=query.shape[-1] ** -0.5,
+                                         is_causal=False, num_splits=0)
+        return (out[0] if isinstance(out, (tuple, list)) else out).transpose(1, 2)
+    return peer, theirs
+
+
+def flashinfer_decode(flashinfer, query, pools, lengths, table):
+    """FlashInfer, for one query a sequence. What it plans is not timed."""
+    page, room = pools[0].shape[2], torch.empty(128 << 20, dtype=torch.uint8, device="cuda")
+    used = [-(-keys // page) for keys in lengths]
+    begins = torch.tensor([0, *itertools.accumulate(used)], dtype=torch.int32, device="cuda")
+    pages = torch.cat([row[:count] for row, count in zip(table, used)])
+    last = torch.tensor([(keys - 1) % page + 1 for keys in lengths], dtype=torch.int32, device="cuda")
+    wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(room, "HND", use_tensor_cores=query.shape[1] > pools[0].shape[1])
+    wrapper.plan(begins, pages, last, query.shape[1], pools[0].shape[1], query.shape[3], page, q_data_type=query.dtype,
+                 kv_data_type=query.dtype)
+    one = query.squeeze(2)
+    return lambda: wrapper.run(one, tuple(pools)).unsqueeze(2)
+
+
+def decode_cell(library, step, stream, shape, page, mixed, flash):
+    """A cell of few queries and many keys in bfloat16, whose keys come in pages (0: they don't), or of which sequences have some
+    (mixed: between one and all)."""
+    batch, heads, kv_heads, queries, keys = shape
+    new = {"device": "cuda", "dtype": torch.bfloat16}
+    query, out = (torch.randn(batch, heads, queries, 128, **new) for _ in range(2))
+    plain = [torch.randn(batch, kv_heads, keys, 128, **new) for _ in range(2)]
+    lse, table, lengths, pools = torch.empty(batch, heads, queries, device="cuda"), None, [keys] * batch, plain
+    if mixed:
+        lengths = [random.Random(b).randint(1, keys) for b in range(batch)]
+    if page:
+        table = torch.randperm(batch * keys // page, device="cuda", dtype=torch.int32).view(batch, keys // page)
+        pools = [torch.empty(batch * keys // page, kv_heads, page, 128, **new) for _ in range(2)]
+        for pool, tensor in zip(pools, plain):
+            pool[table.flatten().long()] = tensor.view(batch, kv_heads, -1, page, 128).transpose(1, 2).flatten(0, 1)
+    on_device = torch.tensor(lengths, dtype=torch.int32, device="cuda")
+    call = Attention(batch=batch, heads=heads, kv_heads=kv_heads, seq_q=queries, seq_kv=keys, head_dim=128, scale=128 ** -0.5, type=BF16,
+                     Q=query.data_ptr(), K=pools[0].data_ptr(), V=pools[1].data_ptr(), O=out.data_ptr(), LSE=lse.data_ptr(), stream=stream,
+                     lengths=on_device.data_ptr() if mixed else None, pages=table.data_ptr() if page else None, page_size=page,
+                     pool_pages=len(pools[0]) if page else 0)
+    moved = 2.0 * sum(lengths) * kv_heads * 128 * 2 + 2.0 * query.numel() * 2 + lse.numel() * 4
+    label = f"B{batch} H{heads}/{kv_heads} {queries}x{keys} d128 decode{f' pages {page}' * bool(page)}{' mixed' * mixed} bf16"
+    cell = Cell(label, 4.0 * sum(lengths) * heads * queries * 128, moved, [query, *plain], out)
+    cell.inputs += pools if page else []
+    cell.arrays = table, on_device
+    add_rungs(cell, library, kernels_of(library, step), call, library.flashsteps_workspace, library.attention_run)
+    if mixed:
+        cell.entrants.append(("torch_flash2", "peer", per_sequence(query, *plain, lengths)))
+    else:
+        cell.entrants += [(name, "peer", attention_peer(backend, query, *plain, False)) for name, backend in
+                          (("torch_flash2", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION))]
+    if ("flash3", torch.bfloat16) in flash.backward:
+        peer, theirs = flash3_decode(query, pools, on_device, table)
+        cell.entrants.append(("flash3", "peer", peer))
+        cell.inputs += theirs
+    if page and queries == 1 and importlib.util.find_spec("flashinfer"):
+        try:
+            peer = flashinfer_decode(importlib.import_module("flashinfer"), query, pools, lengths, table)
+            cell.entrants.append(("flashinfer", "peer", peer))
+        except (ImportError, RuntimeError) as error:
+            print(f"{label}: flashinfer: {str(error).splitlines()[0]}", flush=True)
+    add_copy(cell)
+    return cell
+
+
 def float_cells(library, step, stream, _flash):
     peers = [("torch_efficient", SDPBackend.EFFICIENT_ATTENTION)]
     shapes = [(16, 256), (16, 512), (16, 1024), (4, 4096)] if step == "04" else [(64, 256), (32, 512), (16, 1024), (8, 2048), (4, 4096)]
@@ -365,6 +454,8 @@ def half_cells(library, step, stream, flash):
         label = f"B{batch} H{heads}/{kv_heads} {queries}x{keys} d128 decode bf16"
         yield attention_cell(library, step, stream, (batch, heads, queries, keys, 128, False), label, peers, torch.bfloat16, flash,
                              kv_heads)
+    for shape, (page, mixed) in itertools.product(PAGED_SHAPES, [*((page, False) for page in PAGES), (0, True), (PAGES[1], True)]):
+        yield decode_cell(library, step, stream, shape, page, mixed, flash)
     for (element, suffix), head_dim, causal, seq in itertools.product(elements, (64, 128), (True, False), lengths):
         label = f"N{seq} d{head_dim} {'causal' if causal else 'full'} backward{suffix}"
         yield backward_cell(library, step, stream, (16384 // seq, 2048 // head_dim, seq, head_dim, causal), label, peers, element,

@@ -220,6 +220,8 @@ def make(name):
     files = [*callees(file), file]
     bodies = [one.kernel(path) for path in files]
     workspace, its_text = one.workspace(step, name)
+    if not workspace and re.search(r"->workspace\b", without_comments(bodies[-1])):
+        raise outfile.Refused(f"{file.name} uses a workspace, and {name}'s row names no function for its size")
     bodies[-1] += f"\n{its_text}\n" if workspace else ""
     if len(files) > 1:  # a namespace keeps their names apart, and macros end with their files
         for i, path in enumerate(files):

@@ -88,13 +88,15 @@ function drawLanes(run) {
       // Its name stands where the place is full, shortened if need be, and before that where there is too little room.
       const wide = Math.max(full, LEFT), fits = (text, room) => context.measureText(text).width + 6 < room;
       const text = fits(label, free - wide) ? label : short, at = fits(text, free - wide) ? wide + 3 : wide - context.measureText(text).width - 3;
-      if (high > 7 && (at > wide || fits(text, wide - Math.max(from, LEFT)))) labels.push([text, at, y + high / 2 - gap]);
+      if (high > 7 && (at > wide || fits(text, wide - Math.max(from, LEFT)))) labels.push([at > wide ? colours.on : colours.text, text, at, y + high / 2 - gap]);
     }
   });
   context.globalAlpha = 1;
-  context.fillStyle = colours.on;
   context.font = `${Math.min(high - 2, 10)}px system-ui, sans-serif`;
-  for (const label of labels) context.fillText(...label);
+  for (const [colour, ...label] of labels) {
+    context.fillStyle = colour;
+    context.fillText(...label);
+  }
   context.fillStyle = colours.wall;
   for (const wall of L.walls) context.fillRect(xOf(wall, width) - 0.5, AXIS, 1.5, high * L.warps);
   context.restore();

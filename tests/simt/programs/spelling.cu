@@ -7,6 +7,12 @@
 #include "spelling.cuh"
 #include <cstdlib>
 
+// A program's own functions may begin as CUDA's do, and return nothing.
+static void cudaCheck(cudaError_t error)
+{
+    if (error != cudaSuccess)
+        exit(1);
+}
 template <class A, class B>
 struct Foo {
     A a;
@@ -153,7 +159,7 @@ if (broken {
     int main()
     {
         int *p, bad = 0;
-        cudaMallocManaged(&p, 4096);
+        cudaCheck(cudaMallocManaged(&p, 4096));
         const char *s = "a <<< b >>> (c)";
         std::string r = R"(k<<<1,1>>>("x"))";
         (void)s;

@@ -48,13 +48,19 @@ extern "C" void simt_launch_bounds(unsigned threads, unsigned blocks = 0, unsign
 namespace simt
 {
 
-/* simtcc puts this around a call of the runtime's that is a statement. */
-template <class Result> Result not_looked_at(const char *call, Result result, SIMT_CALL_SITE)
+/* simtcc puts this and a comma before a call that is a statement and may be one of the runtime's.
+ */
+struct NotLookedAt {
+    const char *call;
+    Site site;
+};
+inline NotLookedAt not_looked_at(const char *call, SIMT_CALL_SITE) { return {call, site}; }
+/* Of a void function, a program's own, the comma is the language's. */
+template <class Result> void operator,(const NotLookedAt &at, Result &&result)
 {
-    if constexpr (std::is_same_v<Result, cudaError_t>)
+    if constexpr (std::is_same_v<std::decay_t<Result>, cudaError_t>)
         if (result != cudaSuccess)
-            simt_not_looked_at(result, call, &site);
-    return result;
+            simt_not_looked_at(result, at.call, &at.site);
 }
 
 template <class T> void guard(const T &) {}
