@@ -41,7 +41,7 @@ consume(struct shared_tiles<Config> *shared, const struct backward_problem &prob
 {
     const struct attention_backward &call = problem.call;
     const int seq_q = call.seq_q, seq_kv = call.seq_kv, group = call.heads / call.kv_heads;
-    const struct key_tile own = own_keys<CAUSAL>(call);
+    const struct key_tile own = key_tile_of(problem.order, blockIdx.x, Bc);
     const int kv_head = own.kv_head, key0 = own.key0;
     const int first_row = backward_first_query(CAUSAL, key0, seq_q, seq_kv, Config::Br);
     struct consumer<Config> c;

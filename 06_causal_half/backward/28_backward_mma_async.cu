@@ -34,13 +34,13 @@
 
 template <class Config, bool CAUSAL>
 __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 1)
-    backward_mma_async(const float *D, float *dQ, const struct attention_backward call)
+    backward_mma_async(const float *D, float *dQ, const struct tile_order order,
+                       const struct attention_backward call)
 {
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
 
-    const int kv_heads = call.batch * call.kv_heads;
-    const struct key_tile own = key_tile_of(CAUSAL, blockIdx.x, kv_heads, call.seq_kv, Config::Bc);
+    const struct key_tile own = key_tile_of(order, blockIdx.x, Config::Bc);
     const int kv_head = own.kv_head, key0 = own.key0;
     const struct passing passing = passing_queries<Config, CAUSAL>(call, kv_head, key0);
     copy_keys(shared, call, kv_head, key0);

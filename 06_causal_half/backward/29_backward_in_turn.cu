@@ -50,14 +50,14 @@ static __device__ __forceinline__ void pass_turn_on(int *turn, int next)
 
 template <class Config, bool CAUSAL>
 __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 1)
-    backward_in_turn(const float *D, float *dQ, const struct attention_backward call)
+    backward_in_turn(const float *D, float *dQ, const struct tile_order order,
+                     const struct attention_backward call)
 {
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
     int *tickets = (int *)(D + (size_t)call.batch * call.heads * call.seq_q), *turns = tickets + 1;
 
-    const int ticket = draw_ticket(shared, tickets), kv_heads = call.batch * call.kv_heads;
-    const struct key_tile own = key_tile_of(CAUSAL, ticket, kv_heads, call.seq_kv, Config::Bc);
+    const struct key_tile own = key_tile_of(order, draw_ticket(shared, tickets), Config::Bc);
     const int kv_head = own.kv_head, key0 = own.key0;
     const struct passing passing = passing_queries<Config, CAUSAL>(call, kv_head, key0);
     copy_keys(shared, call, kv_head, key0);

@@ -12,11 +12,6 @@
 static const int STAGES = 2;
 static const int PANEL = 64; /* columns of a panel: rows of 128 bytes, which meet all banks */
 
-static inline int key_blocks(const struct attention_backward *call, int Bc)
-{
-    return call->batch * call->kv_heads * ceil_div(call->seq_kv, Bc);
-}
-
 /* Where in a tile of ROWS rows the 8 elements of row `row` from column `col`, a multiple of 8,
  * begin. */
 template <int ROWS>

@@ -297,6 +297,7 @@ static __device__ __forceinline__ float *warp_part_of_dQ(float *dQ, const struct
 template <class Config>
 static cudaError_t launch_gradients(const struct attention_backward *call,
                                     void (*kernel)(const float *D, float *dQ,
+                                                   const struct tile_order order,
                                                    const struct attention_backward call))
 {
     const int bytes = sizeof(struct shared_tiles<Config>);
@@ -307,8 +308,9 @@ static cudaError_t launch_gradients(const struct attention_backward *call,
         status = begin_gradients<Config>(call);
     if (status != cudaSuccess)
         return status;
-    kernel<<<key_blocks(call, Config::Bc), Config::THREADS, bytes, call->stream>>>(
-        D_of<Config>(call), (float *)call->workspace, *call);
+    const struct tile_order order = key_order_of(call, Config::Bc);
+    kernel<<<order.tiles, Config::THREADS, bytes, call->stream>>>(
+        D_of<Config>(call), (float *)call->workspace, order, *call);
     return finish_gradients<Config>(call);
 }
 

@@ -28,16 +28,11 @@ struct shared_tiles;
 struct backward_problem {
     CUtensorMap Q, K, V, dO;
     struct attention_backward call;
+    struct tile_order order;
     const float *D;
     float *dQ;
     float scale_log2;
 };
-
-template <bool CAUSAL>
-static __device__ __forceinline__ struct key_tile own_keys(const struct attention_backward &call)
-{
-    return key_tile_of(CAUSAL, blockIdx.x, call.batch * call.kv_heads, call.seq_kv, Bc);
-}
 
 /* ---- the producer ---- */
 
@@ -70,7 +65,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
 {
     const struct attention_backward &call = problem.call;
     const int seq_q = call.seq_q, group = call.heads / call.kv_heads;
-    const struct key_tile own = own_keys<CAUSAL>(call);
+    const struct key_tile own = key_tile_of(problem.order, blockIdx.x, Bc);
     const int kv_head = own.kv_head, key0 = own.key0;
     if (threadIdx.x % WARP == 0) {
         mbarrier_arrive_expect(&shared->keys_full, sizeof shared->K + sizeof shared->V);
@@ -299,10 +294,11 @@ static cudaError_t launch_gradients(const struct attention_backward *call,
     if (status != cudaSuccess)
         return status;
     problem.call = *call;
+    problem.order = key_order_of(call, Bc);
     problem.D = D_of<Config>(call);
     problem.dQ = (float *)call->workspace;
     problem.scale_log2 = call->scale * LOG2_E;
-    kernel<<<key_blocks(call, Bc), THREADS, bytes, call->stream>>>(problem);
+    kernel<<<problem.order.tiles, THREADS, bytes, call->stream>>>(problem);
     return finish_gradients<Config>(call);
 }
 

@@ -348,16 +348,25 @@ static void judge_first_query(const struct attention *call, int key0, int Br)
               "no query of the first tile sees key %d", key0);
 }
 
+/* Where the keys of the block before begin, or 0 where a group of heads begins. */
+static int previous_key(struct tile_order order, int block, int Bc)
+{
+    const bool first = block % (order.group * order.row_tiles) == 0;
+    return first ? 0 : key_tile_of(order, block - 1, Bc).key0;
+}
+
 /* Each tile of keys of each head must be some block's, once; with a mask the keys that most queries
- * see come first. */
+ * see come first in each group of heads. */
 static void judge_key_tiles(const struct attention *call, const struct device_limits *device)
 {
     (void)device;
     if (!plan_has_pairs(call))
         return;
+    const struct attention_backward backward_call = plan_backward_of(call);
     const int Bc = BACKWARD_BLOCK_KEYS, kv_heads = call->batch * call->kv_heads;
+    const struct tile_order order = key_order_of(&backward_call, Bc);
     const long long tiles = call->seq_kv / Bc + (call->seq_kv % Bc != 0), all = kv_heads * tiles;
-    cr_assert(all <= INT_MAX);
+    cr_assert(all <= INT_MAX && order.tiles == all);
     const bool few = all <= 128;
     uint64_t state = (uint64_t)all;
     struct canvas canvas;
@@ -365,12 +374,11 @@ static void judge_key_tiles(const struct attention *call, const struct device_li
         canvas_begin(&canvas, kv_heads, call->seq_kv, 1, Bc);
     for (int n = 0; n < (few ? all : 8); n++) {
         const int block = chosen_tile(&state, n, (int)all, few);
-        const struct key_tile own = key_tile_of(call->causal, block, kv_heads, call->seq_kv, Bc);
+        const struct key_tile own = key_tile_of(order, block, Bc);
         cr_assert(own.kv_head >= 0 && own.kv_head < kv_heads);
         cr_assert(own.key0 >= 0 && own.key0 < call->seq_kv && own.key0 % Bc == 0);
-        const long long tile = own.key0 / Bc;
-        cr_assert(block ==
-                  (call->causal ? tile * kv_heads + own.kv_head : own.kv_head * tiles + tile));
+        cr_assert(block == 0 || !call->causal || own.key0 >= previous_key(order, block, Bc),
+                  "a tile that more queries see comes later");
         if (few)
             canvas_paint(&canvas, own.kv_head, own.kv_head + 1, own.key0, own.key0 + (long long)Bc);
         judge_first_query(call, own.key0, BACKWARD_WGMMA_QUERIES(call->head_dim));
@@ -390,7 +398,7 @@ TEST(plans_06, tiles_of_keys_are_owned_once_and_meet_all_queries_that_see_them)
 }
 
 /* The formulas loop over the tiles, as forward. A workspace holds D, and dQ in floats: rows as they
- * are, or whole tiles. */
+ * are, or whole tiles; and at most a turn of each tile of 32 queries, and a counter. */
 static void judge_gradients(const struct attention *call, const struct device_limits *device)
 {
     (void)device;
@@ -400,10 +408,11 @@ static void judge_gradients(const struct attention *call, const struct device_li
     const struct attention_backward backward_call = plan_backward_of(call);
     const double queries = (double)attention_query_rows(call);
     const double padded = (double)plan_tiles(call, 128) * 128.0 * 128.0;
+    const double turns = (double)plan_tiles(call, 32) + 1.0;
     for (; row->about.name; row++, judged++) {
         plan_backward_row(row, call, 2);
         const double floats = (double)row->workspace(&backward_call) / sizeof(float);
-        cr_assert(floats >= queries * (call->head_dim + 1.0) && floats <= padded + queries,
+        cr_assert(floats >= queries * (call->head_dim + 1.0) && floats <= padded + queries + turns,
                   "%s: a workspace of %g floats", row->about.name, floats);
     }
 }
