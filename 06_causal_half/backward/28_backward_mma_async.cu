@@ -21,16 +21,34 @@
  * what lies in its registers, four floats of each lane at a time; neighbouring lanes add to
  * neighbouring places. A last kernel puts them where they belong.
  *
+ * At 128 the block is alone on its multiprocessor, and nobody multiplies while its warps meet.
+ * There dS has two places, and dQ of a tile is made while the next one is multiplied: they meet
+ * once a tile instead of twice.
+ *
  * Registers, per thread: dK and dV 128 together; Sᵀ and dPᵀ of a chunk 64, later packed 32; then
  * dQ 32 and its left factor 32.
  *
  * Cost: global: K and V once per block; Q, dO, LSE and D once per block and tile that sees one of
  * its keys, and as often four bytes added for every element of dQ. Shared: 81 KB at HEAD_DIM 64,
- * two blocks on an sm_80; 145 KB at 128, or with half of the keys and queries 73.
+ * two blocks on an sm_80; 161 KB at 128, or with half of the keys and queries 81.
  *
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), algorithm 2; PTX ISA, cp.async.
  */
 #include "warp_keys.cuh"
+
+/* Adds the warp's part of a tile's dQ, once dS has all keys. */
+template <class Config>
+static __device__ __forceinline__ void add_dQ(float *dQ, const struct shared_tiles<Config> *shared,
+                                              const struct attention_backward &call,
+                                              const struct passing &passing, int tile)
+{
+    float x[1][OWN_Q] = {};
+    multiply_dQ<Config>(x, shared, tile % Config::DS_PLACES);
+    float *part = warp_part_of_dQ<Config>(dQ, place_of<Config>(passing, tile), call.seq_q);
+#pragma unroll
+    for (int i = 0; i < OWN_Q; i += 4)
+        red_add_4(&part[own_place(i)], make_float4(x[0][i], x[0][i + 1], x[0][i + 2], x[0][i + 3]));
+}
 
 template <class Config, bool CAUSAL>
 __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 1)
@@ -51,23 +69,26 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
     for (int tile = 0; tile < passing.tiles; tile++) {
         const int stage = tile % STAGES, next_stage = (tile + 1) % STAGES;
         cp_async_wait<0>();
-        /* Every thread's copies into this stage are there; and all warps are done with the other
-         * stage, which is filled next, and with dS. */
+        /* Every thread's copies into this stage are there; all warps are done with the other stage,
+         * which is filled next, and with the place that dS gets; and all keys of the last dS are
+         * there. */
         __syncthreads();
         if (tile + 1 < passing.tiles)
             copy_queries(shared, next_stage, call, D, passing, tile + 1);
         cp_async_commit();
 
-        const struct place place = place_of<Config>(passing, tile);
-        multiply_tile<Config, CAUSAL>(dK, dV, shared, stage, call, key0, place.row0);
-        __syncthreads(); /* all keys of dS are there before a warp takes its queries */
-        float x[1][OWN_Q] = {};
-        multiply_dQ<Config>(x, shared);
-        float *part = warp_part_of_dQ<Config>(dQ, place, call.seq_q);
-#pragma unroll
-        for (int i = 0; i < OWN_Q; i += 4)
-            red_add_4(&part[own_place(i)],
-                      make_float4(x[0][i], x[0][i + 1], x[0][i + 2], x[0][i + 3]));
+        if (Config::DS_PLACES == 2 && tile > 0)
+            add_dQ<Config>(dQ, shared, call, passing, tile - 1);
+        multiply_tile<Config, CAUSAL>(dK, dV, shared, stage, tile % Config::DS_PLACES, call, key0,
+                                      place_of<Config>(passing, tile).row0);
+        if (Config::DS_PLACES == 1) {
+            __syncthreads(); /* all keys of dS are there before a warp takes its queries */
+            add_dQ<Config>(dQ, shared, call, passing, tile);
+        }
+    }
+    if (Config::DS_PLACES == 2) {
+        __syncthreads(); /* all keys of the last dS are there */
+        add_dQ<Config>(dQ, shared, call, passing, passing.tiles - 1);
     }
     store_warp_keys<Config>(dK, dV, call, kv_head, key0);
 }

@@ -76,13 +76,13 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
         cp_async_commit();
 
         const struct place place = place_of<Config>(passing, tile);
-        multiply_tile<Config, CAUSAL>(dK, dV, shared, stage, call, key0, place.row0);
+        multiply_tile<Config, CAUSAL>(dK, dV, shared, stage, 0, call, key0, place.row0);
         int *turn = &turns[place.head * ceil_div(call.seq_q, Config::Br) + place.row0 / Config::Br];
         if (threadIdx.x == 0)
             wait_for_turn(turn, key0 / Config::Bc);
         __syncthreads(); /* all keys of dS are there, and it is the block's turn */
         float x[1][OWN_Q] = {};
-        multiply_dQ<Config>(x, shared);
+        multiply_dQ<Config>(x, shared, 0);
         float *part = warp_part_of_dQ<Config>(dQ, place, call.seq_q);
 #pragma unroll
         for (int i = 0; i < OWN_Q; i += 4) {

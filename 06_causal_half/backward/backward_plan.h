@@ -13,12 +13,13 @@ enum { BACKWARD_QUERIES = 64, BACKWARD_KEYS = 64 };
 enum { BACKWARD_BLOCK_KEYS = 128 };
 
 /* Of backward_mma_async: tiles of queries and keys, and small ones; K and V, two places for Q, dO,
- * LSE and D, and dS, as bytes. */
+ * LSE and D, and for dS one for each 64 features, as bytes. */
 #define BACKWARD_ASYNC_QUERIES(SMALL) ((SMALL) ? BACKWARD_QUERIES / 2 : BACKWARD_QUERIES)
 #define BACKWARD_ASYNC_KEYS(SMALL) ((SMALL) ? BACKWARD_BLOCK_KEYS / 2 : BACKWARD_BLOCK_KEYS)
 #define BACKWARD_ASYNC_BYTES(SMALL, HEAD_DIM)                                                      \
     (4 * BACKWARD_ASYNC_KEYS(SMALL) * (HEAD_DIM) +                                                 \
-     8 * BACKWARD_ASYNC_QUERIES(SMALL) * ((HEAD_DIM) + 2) + 128 * BACKWARD_ASYNC_KEYS(SMALL))
+     8 * BACKWARD_ASYNC_QUERIES(SMALL) * ((HEAD_DIM) + 2) +                                        \
+     2 * BACKWARD_ASYNC_KEYS(SMALL) * (HEAD_DIM))
 
 /* Where a block has no room for large ones: at wide rows on an sm_86 or sm_89. */
 static inline bool small_async_tiles(int head_dim, const struct device_limits *device)

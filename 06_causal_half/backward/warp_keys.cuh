@@ -17,8 +17,9 @@ struct config {
     static const int DOWN = Br / PART_ROWS, WARPS = DOWN * (HEAD_DIM / PANEL); /* parts of dQ */
     static const int THREADS = WARPS * WARP;
     static const int WARP_KEYS = Bc / WARPS;
-    static const int BLOCKS = WARP_KEYS / 16; /* of 16 keys, that a warp owns */
-    static const int CHUNK = Br / BLOCKS;     /* queries whose scores a warp has at once */
+    static const int BLOCKS = WARP_KEYS / 16;      /* of 16 keys, that a warp owns */
+    static const int CHUNK = Br / BLOCKS;          /* queries whose scores a warp has at once */
+    static const int DS_PLACES = HEAD_DIM / PANEL; /* with two, dQ is made a tile later */
 
     /* What a thread has of them: CHUNK columns of scores, and as left factors; dK or dV. */
     typedef float scores[BLOCKS][CHUNK / 2];
@@ -31,7 +32,7 @@ struct shared_tiles {
     typename Config::T K[Config::Bc * Config::HEAD_DIM], V[Config::Bc * Config::HEAD_DIM];
     typename Config::T Q[STAGES][Config::Br * Config::HEAD_DIM];
     typename Config::T dO[STAGES][Config::Br * Config::HEAD_DIM];
-    typename Config::T dS[Config::Bc * PANEL]; /* transposed, in one panel */
+    typename Config::T dS[Config::DS_PLACES][Config::Bc * PANEL]; /* transposed, in one panel */
     float LSE[STAGES][Config::Br], D[STAGES][Config::Br];
 };
 
@@ -223,7 +224,7 @@ store_dS(typename Config::T *dS, const typename Config::factors &packed, int war
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void
 multiply_chunk(typename Config::sums &dK, typename Config::sums &dV,
-               struct shared_tiles<Config> *shared, int stage,
+               struct shared_tiles<Config> *shared, int stage, int dS_place,
                const struct attention_backward &call, int key0, int row0, int q0)
 {
     const typename Config::T *Q = shared->Q[stage], *dO = shared->dO[stage];
@@ -241,7 +242,7 @@ multiply_chunk(typename Config::sums &dK, typename Config::sums &dV,
         pack_rows<typename Config::T>(P[b], S[b]);
         pack_rows<typename Config::T>(packed[b], dS[b]);
     }
-    store_dS<Config>(shared->dS, packed, warp_key, q0);
+    store_dS<Config>(shared->dS[dS_place], packed, warp_key, q0);
     multiply_columns<Config::Br, Config::CHUNK, Config::HEAD_DIM>(dK, packed, Q, q0, 0);
     multiply_columns<Config::Br, Config::CHUNK, Config::HEAD_DIM>(dV, P, dO, q0, 0);
 }
@@ -250,11 +251,11 @@ multiply_chunk(typename Config::sums &dK, typename Config::sums &dV,
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void
 multiply_tile(typename Config::sums &dK, typename Config::sums &dV,
-              struct shared_tiles<Config> *shared, int stage, const struct attention_backward &call,
-              int key0, int row0)
+              struct shared_tiles<Config> *shared, int stage, int dS_place,
+              const struct attention_backward &call, int key0, int row0)
 {
     for (int q0 = 0; q0 < Config::Br; q0 += Config::CHUNK)
-        multiply_chunk<Config, CAUSAL>(dK, dV, shared, stage, call, key0, row0, q0);
+        multiply_chunk<Config, CAUSAL>(dK, dV, shared, stage, dS_place, call, key0, row0, q0);
 }
 
 /* Stores dK and dV of the warp's keys, at the end. */
@@ -271,12 +272,12 @@ store_warp_keys(typename Config::sums &dK, const typename Config::sums &dV,
 
 /* The warp's part of the tile's dQ, once dS has all keys. */
 template <class Config>
-static __device__ __forceinline__ void multiply_dQ(float (&x)[1][OWN_Q],
-                                                   const struct shared_tiles<Config> *shared)
+static __device__ __forceinline__ void
+multiply_dQ(float (&x)[1][OWN_Q], const struct shared_tiles<Config> *shared, int dS_place)
 {
     const int warp = threadIdx.x / WARP;
     uint32_t A[1][Config::Bc / 4];
-    load_dS<Config::Bc>(A[0], shared->dS, warp % Config::DOWN * PART_ROWS);
+    load_dS<Config::Bc>(A[0], shared->dS[dS_place], warp % Config::DOWN * PART_ROWS);
     multiply_columns<Config::Bc, Config::Bc, PANEL>(x, A, shared->K, 0,
                                                     warp / Config::DOWN * PANEL);
 }
