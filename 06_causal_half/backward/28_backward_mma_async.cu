@@ -40,14 +40,16 @@
 template <class Config>
 static __device__ __forceinline__ void add_dQ(float *dQ, const struct shared_tiles<Config> *shared,
                                               const struct attention_backward &call,
-                                              const struct passing &passing, int tile)
+                                              const struct place &place)
 {
-    float x[1][OWN_Q] = {};
-    multiply_dQ<Config>(x, shared, tile % Config::DS_PLACES);
-    float *part = warp_part_of_dQ<Config>(dQ, place_of<Config>(passing, tile), call.seq_q);
+    typename Config::part x = {};
+    multiply_dQ<Config>(x, shared);
 #pragma unroll
-    for (int i = 0; i < OWN_Q; i += 4)
-        red_add_4(&part[own_place(i)], make_float4(x[0][i], x[0][i + 1], x[0][i + 2], x[0][i + 3]));
+    for (int b = 0; b < Config::DQ_BLOCKS; b++)
+#pragma unroll
+        for (int i = 0; i < Config::DQ_COLS / 2; i += 4)
+            red_add_4(place_of_dQ<Config>(dQ, place, b, i, call.seq_q),
+                      make_float4(x[b][i], x[b][i + 1], x[b][i + 2], x[b][i + 3]));
 }
 
 template <class Config, bool CAUSAL>
@@ -77,18 +79,11 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
             copy_queries(shared, next_stage, call, D, passing, tile + 1);
         cp_async_commit();
 
-        if (Config::DS_PLACES == 2 && tile > 0)
-            add_dQ<Config>(dQ, shared, call, passing, tile - 1);
-        multiply_tile<Config, CAUSAL>(dK, dV, shared, stage, tile % Config::DS_PLACES, call, key0,
-                                      place_of<Config>(passing, tile).row0);
-        if (Config::DS_PLACES == 1) {
-            __syncthreads(); /* all keys of dS are there before a warp takes its queries */
-            add_dQ<Config>(dQ, shared, call, passing, tile);
-        }
-    }
-    if (Config::DS_PLACES == 2) {
-        __syncthreads(); /* all keys of the last dS are there */
-        add_dQ<Config>(dQ, shared, call, passing, passing.tiles - 1);
+        const struct place place = place_of<Config>(passing, tile);
+        multiply_tile<Config, CAUSAL>(dK, dV, shared, stage, call, key0, place.row0);
+        __syncthreads(); /* all keys and queries of dS and P are there */
+        add_dQ<Config>(dQ, shared, call, place);
+        add_other_chunk<Config>(dK, dV, shared, stage);
     }
     store_warp_keys<Config>(dK, dV, call, kv_head, key0);
 }

@@ -27,7 +27,7 @@
 template <class Config>
 static __device__ __forceinline__ int draw_ticket(struct shared_tiles<Config> *shared, int *tickets)
 {
-    int *ticket = (int *)shared->dS;
+    int *ticket = (int *)shared->weights;
     if (threadIdx.x == 0)
         *ticket = atomicAdd(tickets, 1);
     __syncthreads(); /* the ticket is there before any thread reads it */
@@ -76,21 +76,23 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
         cp_async_commit();
 
         const struct place place = place_of<Config>(passing, tile);
-        multiply_tile<Config, CAUSAL>(dK, dV, shared, stage, 0, call, key0, place.row0);
+        multiply_tile<Config, CAUSAL>(dK, dV, shared, stage, call, key0, place.row0);
         int *turn = &turns[place.head * ceil_div(call.seq_q, Config::Br) + place.row0 / Config::Br];
         if (threadIdx.x == 0)
             wait_for_turn(turn, key0 / Config::Bc);
         __syncthreads(); /* all keys of dS are there, and it is the block's turn */
-        float x[1][OWN_Q] = {};
-        multiply_dQ<Config>(x, shared, 0);
-        float *part = warp_part_of_dQ<Config>(dQ, place, call.seq_q);
+        typename Config::part x = {};
+        multiply_dQ<Config>(x, shared);
 #pragma unroll
-        for (int i = 0; i < OWN_Q; i += 4) {
-            float4 *sum = (float4 *)&part[own_place(i)];
-            const float4 old = *sum;
-            *sum = make_float4(old.x + x[0][i], old.y + x[0][i + 1], old.z + x[0][i + 2],
-                               old.w + x[0][i + 3]);
-        }
+        for (int b = 0; b < Config::DQ_BLOCKS; b++)
+#pragma unroll
+            for (int i = 0; i < Config::DQ_COLS / 2; i += 4) {
+                float4 *sum = (float4 *)place_of_dQ<Config>(dQ, place, b, i, call.seq_q);
+                const float4 old = *sum;
+                *sum = make_float4(old.x + x[b][i], old.y + x[b][i + 1], old.z + x[b][i + 2],
+                                   old.w + x[b][i + 3]);
+            }
+        add_other_chunk<Config>(dK, dV, shared, stage);
         __syncthreads(); /* every thread has stored before the turn is passed on */
         if (threadIdx.x == 0)
             pass_turn_on(turn, key0 / Config::Bc + 1);

@@ -20,35 +20,36 @@ static __device__ __forceinline__ int swizzled(int row, int col)
     return (col / PANEL * ROWS + row) * PANEL + (col % PANEL ^ row % 8 * 8);
 }
 
-/* dS of the warp's 16 queries and all keys, turned back, as a left factor. */
-template <int Bc, typename T>
-static __device__ __forceinline__ void load_dS(uint32_t (&packed)[Bc / 4], const T *dS,
-                                               int warp_query)
+/* dS of 16 queries, from `query` on, and of as many of the Bc keys, from `key` on, as `packed`
+ * holds; turned back, as a left factor. */
+template <int Bc, typename T, int COUNT>
+static __device__ __forceinline__ void load_dS(uint32_t (&packed)[COUNT], const T *dS, int query,
+                                               int key = 0)
 {
     const int lane = threadIdx.x % WARP;
 #pragma unroll
-    for (int k = 0; k < Bc; k += 16)
+    for (int i = 0; i < COUNT; i += 4)
         ldmatrix_x4_transposed(
-            &packed[k / 4],
-            shared_address(
-                &dS[swizzled<Bc>(k + lane / 16 * 8 + lane % 8, warp_query + lane / 8 % 2 * 8)]));
+            &packed[i], shared_address(&dS[swizzled<Bc>(key + 4 * i + lane / 16 * 8 + lane % 8,
+                                                        query + lane / 8 % 2 * 8)]));
 }
 
-/* Stores dK and dV of the warp's 16 keys, which begin with first_key. */
+/* Stores dK and dV of the warp's 16 keys, which begin with first_key, and of features from
+ * first_col on. */
 template <typename T, int COUNT>
 static __device__ __forceinline__ void store_keys(float (&dK)[COUNT], const float (&dV)[COUNT],
                                                   const struct attention_backward &call,
-                                                  int kv_head, int first_key)
+                                                  int kv_head, int first_key, int first_col = 0)
 {
     const size_t keys = (size_t)kv_head * call.seq_kv * call.head_dim;
     uint32_t packed[COUNT / 2];
     pack_rows<T>(packed, dV);
-    store_rows((T *)call.dV + keys, packed, first_key, call.seq_kv, call.head_dim);
+    store_rows((T *)call.dV + keys, packed, first_key, call.seq_kv, call.head_dim, first_col);
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
         dK[i] *= call.scale;
     pack_rows<T>(packed, dK);
-    store_rows((T *)call.dK + keys, packed, first_key, call.seq_kv, call.head_dim);
+    store_rows((T *)call.dK + keys, packed, first_key, call.seq_kv, call.head_dim, first_col);
 }
 
 /* ---- dQ in the workspace ---- */

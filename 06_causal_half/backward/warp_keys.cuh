@@ -14,17 +14,20 @@ struct config {
     typedef ELEMENT T;
     static const int HEAD_DIM = D, BYTES = BACKWARD_ASYNC_BYTES(SMALL, HEAD_DIM);
     static const int Br = BACKWARD_ASYNC_QUERIES(SMALL), Bc = BACKWARD_ASYNC_KEYS(SMALL);
-    static const int DOWN = Br / PART_ROWS, WARPS = DOWN * (HEAD_DIM / PANEL); /* parts of dQ */
-    static const int THREADS = WARPS * WARP;
-    static const int WARP_KEYS = Bc / WARPS;
-    static const int BLOCKS = WARP_KEYS / 16;      /* of 16 keys, that a warp owns */
-    static const int CHUNK = Br / BLOCKS;          /* queries whose scores a warp has at once */
-    static const int DS_PLACES = HEAD_DIM / PANEL; /* with two, dQ is made a tile later */
+    static const int PANELS = HEAD_DIM / PANEL; /* of features; as many warps share keys */
+    static const int BLOCKS = 2;                /* of 16 keys, that these warps share */
+    static const int WARPS = Bc / (16 * BLOCKS) * PANELS, THREADS = WARPS * WARP;
+    static const int CHUNK = Br / 2; /* queries whose scores a warp has at once */
 
     /* What a thread has of them: CHUNK columns of scores, and as left factors; dK or dV. */
     typedef float scores[BLOCKS][CHUNK / 2];
     typedef uint32_t factors[BLOCKS][CHUNK / 4];
-    typedef float sums[BLOCKS][HEAD_DIM / 2];
+    typedef float sums[BLOCKS][PANEL / 2];
+
+    /* A warp's part of dQ: DQ_BLOCKS · 16 queries by DQ_COLS features. */
+    static const int DQ_BLOCKS = 2, DQ_DOWN = Br / (16 * DQ_BLOCKS);
+    static const int DQ_COLS = HEAD_DIM / (WARPS / DQ_DOWN);
+    typedef float part[DQ_BLOCKS][DQ_COLS / 2];
 };
 
 template <class Config>
@@ -32,7 +35,7 @@ struct shared_tiles {
     typename Config::T K[Config::Bc * Config::HEAD_DIM], V[Config::Bc * Config::HEAD_DIM];
     typename Config::T Q[STAGES][Config::Br * Config::HEAD_DIM];
     typename Config::T dO[STAGES][Config::Br * Config::HEAD_DIM];
-    typename Config::T dS[Config::DS_PLACES][Config::Bc * PANEL]; /* transposed, in one panel */
+    typename Config::T weights[Config::PANELS][Config::Bc * PANEL]; /* dS, and P if shared */
     float LSE[STAGES][Config::Br], D[STAGES][Config::Br];
 };
 
@@ -204,37 +207,77 @@ make_weights(typename Config::scores &S, typename Config::scores &dS, const floa
         }
 }
 
-/* dS of the warp's keys, and of queries from q0 on, to shared memory. */
+/* Which keys of the block the warp has, and which half of the queries and features, if it shares
+ * them. */
 template <class Config>
-static __device__ __forceinline__ void
-store_dS(typename Config::T *dS, const typename Config::factors &packed, int warp_key, int q0)
+static __device__ __forceinline__ int warp_key()
+{
+    return threadIdx.x / WARP / Config::PANELS * 16 * Config::BLOCKS;
+}
+
+template <class Config>
+static __device__ __forceinline__ int warp_half()
+{
+    return threadIdx.x / WARP % Config::PANELS;
+}
+
+/* P or dS of the warp's keys, and of queries from q0 on, to shared memory. */
+template <class Config>
+static __device__ __forceinline__ void store_weights(typename Config::T *weights,
+                                                     const typename Config::factors &packed, int q0)
 {
     const int lane = threadIdx.x % WARP, g = lane / ROW_LANES, t = lane % ROW_LANES;
 #pragma unroll
     for (int b = 0; b < Config::BLOCKS; b++)
 #pragma unroll
         for (int i = 0; i < Config::CHUNK / 4; i++) {
-            const int key = warp_key + 16 * b + g + 8 * (i % 2), query = q0 + 8 * (i / 2);
-            *(uint32_t *)&dS[swizzled<Config::Bc>(key, query) + 2 * t] = packed[b][i];
+            const int key = warp_key<Config>() + 16 * b + g + 8 * (i % 2), query = q0 + 8 * (i / 2);
+            *(uint32_t *)&weights[swizzled<Config::Bc>(key, query) + 2 * t] = packed[b][i];
         }
 }
 
-/* Adds what CHUNK queries of a tile, from q0 on, give to dK and dV, and leaves their dS in shared
- * memory. The tile begins with row0 of a head. */
+/* And back, as a left factor. */
+template <class Config>
+static __device__ __forceinline__ void load_weights(typename Config::factors &packed,
+                                                    const typename Config::T *weights, int q0)
+{
+    const int lane = threadIdx.x % WARP;
+#pragma unroll
+    for (int b = 0; b < Config::BLOCKS; b++)
+#pragma unroll
+        for (int n = 0; n < Config::CHUNK; n += 16)
+            ldmatrix_x4(&packed[b][n / 4],
+                        shared_address(&weights[swizzled<Config::Bc>(
+                            warp_key<Config>() + 16 * b + lane % 16, q0 + n + lane / 16 * 8)]));
+}
+
+/* Adds what P and dS of CHUNK queries, from q0 on, give to dK and dV. */
+template <class Config>
+static __device__ __forceinline__ void
+add_queries(typename Config::sums &dK, typename Config::sums &dV, const typename Config::factors &P,
+            const typename Config::factors &dS, const struct shared_tiles<Config> *shared,
+            int stage, int q0)
+{
+    const int col = warp_half<Config>() * PANEL;
+    multiply_columns<Config::Br, Config::CHUNK, PANEL>(dK, dS, shared->Q[stage], q0, col);
+    multiply_columns<Config::Br, Config::CHUNK, PANEL>(dV, P, shared->dO[stage], q0, col);
+}
+
+/* Makes P and dS of CHUNK queries of a tile, from q0 on, leaves dS in shared memory, and P if
+ * another warp needs it, and adds what they give to dK and dV. The tile begins with row0 of a
+ * head. */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void
 multiply_chunk(typename Config::sums &dK, typename Config::sums &dV,
-               struct shared_tiles<Config> *shared, int stage, int dS_place,
+               struct shared_tiles<Config> *shared, int stage,
                const struct attention_backward &call, int key0, int row0, int q0)
 {
-    const typename Config::T *Q = shared->Q[stage], *dO = shared->dO[stage];
-    const int warp_key = threadIdx.x / WARP * Config::WARP_KEYS;
     const bool masked = visible_keys<CAUSAL>(row0, call.seq_q, call.seq_kv) < key0 + Config::Bc;
     typename Config::scores S = {}, dS = {};
-    multiply_rows<Config>(S, shared->K, warp_key, Q, q0);
-    multiply_rows<Config>(dS, shared->V, warp_key, dO, q0);
-    make_weights<Config, CAUSAL>(S, dS, shared->LSE[stage], shared->D[stage], call, key0 + warp_key,
-                                 row0, q0, masked);
+    multiply_rows<Config>(S, shared->K, warp_key<Config>(), shared->Q[stage], q0);
+    multiply_rows<Config>(dS, shared->V, warp_key<Config>(), shared->dO[stage], q0);
+    make_weights<Config, CAUSAL>(S, dS, shared->LSE[stage], shared->D[stage], call,
+                                 key0 + warp_key<Config>(), row0, q0, masked);
 
     typename Config::factors P, packed;
 #pragma unroll
@@ -242,54 +285,91 @@ multiply_chunk(typename Config::sums &dK, typename Config::sums &dV,
         pack_rows<typename Config::T>(P[b], S[b]);
         pack_rows<typename Config::T>(packed[b], dS[b]);
     }
-    store_dS<Config>(shared->dS[dS_place], packed, warp_key, q0);
-    multiply_columns<Config::Br, Config::CHUNK, Config::HEAD_DIM>(dK, packed, Q, q0, 0);
-    multiply_columns<Config::Br, Config::CHUNK, Config::HEAD_DIM>(dV, P, dO, q0, 0);
+    store_weights<Config>(shared->weights[0], packed, q0);
+    if (Config::PANELS == 2)
+        store_weights<Config>(shared->weights[Config::PANELS - 1], P, q0);
+    add_queries<Config>(dK, dV, P, packed, shared, stage, q0);
 }
 
-/* Adds what a tile gives to dK and dV, and leaves its dS in shared memory. */
+/* The chunks of a tile that the warp makes itself: both, or one if another warp makes the other. */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void
 multiply_tile(typename Config::sums &dK, typename Config::sums &dV,
-              struct shared_tiles<Config> *shared, int stage, int dS_place,
-              const struct attention_backward &call, int key0, int row0)
+              struct shared_tiles<Config> *shared, int stage, const struct attention_backward &call,
+              int key0, int row0)
 {
-    for (int q0 = 0; q0 < Config::Br; q0 += Config::CHUNK)
-        multiply_chunk<Config, CAUSAL>(dK, dV, shared, stage, dS_place, call, key0, row0, q0);
+    for (int q0 = warp_half<Config>() * Config::CHUNK; q0 < Config::Br;
+         q0 += Config::PANELS * Config::CHUNK)
+        multiply_chunk<Config, CAUSAL>(dK, dV, shared, stage, call, key0, row0, q0);
 }
 
-/* Stores dK and dV of the warp's keys, at the end. */
+/* That other chunk, once it is in shared memory. */
+template <class Config>
+static __device__ __forceinline__ void
+add_other_chunk(typename Config::sums &dK, typename Config::sums &dV,
+                const struct shared_tiles<Config> *shared, int stage)
+{
+    if (Config::PANELS == 1)
+        return;
+    const int q0 = (1 - warp_half<Config>()) * Config::CHUNK;
+    typename Config::factors P, dS;
+    load_weights<Config>(dS, shared->weights[0], q0);
+    load_weights<Config>(P, shared->weights[Config::PANELS - 1], q0);
+    add_queries<Config>(dK, dV, P, dS, shared, stage, q0);
+}
+
+/* Stores the warp's dK and dV, at the end. */
 template <class Config>
 static __device__ __forceinline__ void
 store_warp_keys(typename Config::sums &dK, const typename Config::sums &dV,
                 const struct attention_backward &call, int kv_head, int key0)
 {
-    const int warp_key = key0 + threadIdx.x / WARP * Config::WARP_KEYS;
 #pragma unroll
     for (int b = 0; b < Config::BLOCKS; b++)
-        store_keys<typename Config::T>(dK[b], dV[b], call, kv_head, warp_key + 16 * b);
+        store_keys<typename Config::T>(dK[b], dV[b], call, kv_head,
+                                       key0 + warp_key<Config>() + 16 * b,
+                                       warp_half<Config>() * PANEL);
 }
 
-/* The warp's part of the tile's dQ, once dS has all keys. */
+/* ---- dQ ---- */
+
+/* The queries and features of a tile's dQ that the warp makes begin here. */
 template <class Config>
-static __device__ __forceinline__ void
-multiply_dQ(float (&x)[1][OWN_Q], const struct shared_tiles<Config> *shared, int dS_place)
+static __device__ __forceinline__ int part_row()
 {
-    const int warp = threadIdx.x / WARP;
-    uint32_t A[1][Config::Bc / 4];
-    load_dS<Config::Bc>(A[0], shared->dS[dS_place], warp % Config::DOWN * PART_ROWS);
-    multiply_columns<Config::Bc, Config::Bc, PANEL>(x, A, shared->K, 0,
-                                                    warp / Config::DOWN * PANEL);
+    return threadIdx.x / WARP % Config::DQ_DOWN * 16 * Config::DQ_BLOCKS;
 }
 
-/* Where in the workspace it belongs. */
 template <class Config>
-static __device__ __forceinline__ float *warp_part_of_dQ(float *dQ, const struct place &place,
-                                                         int seq_q)
+static __device__ __forceinline__ int part_col()
 {
-    const int warp = threadIdx.x / WARP;
-    return part_of_dQ<Config>(dQ, place.head, place.row0 + warp % Config::DOWN * PART_ROWS,
-                              warp / Config::DOWN * PANEL, seq_q);
+    return threadIdx.x / WARP / Config::DQ_DOWN * Config::DQ_COLS;
+}
+
+/* Its part, once dS has all keys. */
+template <class Config>
+static __device__ __forceinline__ void multiply_dQ(typename Config::part &x,
+                                                   const struct shared_tiles<Config> *shared)
+{
+#pragma unroll
+    for (int k = 0; k < Config::Bc; k += 16) {
+        uint32_t dS[Config::DQ_BLOCKS][4];
+#pragma unroll
+        for (int b = 0; b < Config::DQ_BLOCKS; b++)
+            load_dS<Config::Bc>(dS[b], shared->weights[0], part_row<Config>() + 16 * b, k);
+        multiply_columns<Config::Bc, 16, Config::DQ_COLS>(x, dS, shared->K, k, part_col<Config>());
+    }
+}
+
+/* Where in the workspace elements i to i + 3 of block b of the warp's part belong. */
+template <class Config>
+static __device__ __forceinline__ float *place_of_dQ(float *dQ, const struct place &place, int b,
+                                                     int i, int seq_q)
+{
+    const int col = part_col<Config>();
+    float *part =
+        part_of_dQ<Config>(dQ, place.head, place.row0 + part_row<Config>() + 16 * b, col, seq_q);
+    return &part[own_place(col % PANEL / 2 + i)];
 }
 
 /* ---- the launch ---- */
