@@ -64,7 +64,8 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
     const int kv_head = own.kv_head, key0 = own.key0;
     const struct passing passing = passing_queries<Config, CAUSAL>(call, kv_head, key0);
     copy_keys(shared, call, kv_head, key0);
-    copy_queries(shared, 0, call, D, passing, 0);
+    struct place place = first_place(passing);
+    copy_queries(shared, 0, call, D, place);
     cp_async_commit();
     typename Config::sums dK = {}, dV = {};
 
@@ -75,15 +76,16 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
          * which is filled next, and with the place that dS gets; and all keys of the last dS are
          * there. */
         __syncthreads();
+        const struct place next = next_place<Config>(place, passing, call.seq_q);
         if (tile + 1 < passing.tiles)
-            copy_queries(shared, next_stage, call, D, passing, tile + 1);
+            copy_queries(shared, next_stage, call, D, next);
         cp_async_commit();
 
-        const struct place place = place_of<Config>(passing, tile);
         multiply_tile<Config, CAUSAL>(dK, dV, shared, stage, call, key0, place.row0);
         __syncthreads(); /* all keys and queries of dS and P are there */
         add_dQ<Config>(dQ, shared, call, place);
         add_other_chunk<Config>(dK, dV, shared, stage);
+        place = next;
     }
     store_warp_keys<Config>(dK, dV, call, kv_head, key0);
 }

@@ -61,7 +61,8 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
     const int kv_head = own.kv_head, key0 = own.key0;
     const struct passing passing = passing_queries<Config, CAUSAL>(call, kv_head, key0);
     copy_keys(shared, call, kv_head, key0);
-    copy_queries(shared, 0, call, D, passing, 0);
+    struct place place = first_place(passing);
+    copy_queries(shared, 0, call, D, place);
     cp_async_commit();
     typename Config::sums dK = {}, dV = {};
 
@@ -71,11 +72,11 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
         /* Every thread's copies into this stage are there; and all warps are done with the other
          * stage, which is filled next, and with dS. */
         __syncthreads();
+        const struct place next = next_place<Config>(place, passing, call.seq_q);
         if (tile + 1 < passing.tiles)
-            copy_queries(shared, next_stage, call, D, passing, tile + 1);
+            copy_queries(shared, next_stage, call, D, next);
         cp_async_commit();
 
-        const struct place place = place_of<Config>(passing, tile);
         multiply_tile<Config, CAUSAL>(dK, dV, shared, stage, call, key0, place.row0);
         int *turn = &turns[place.head * ceil_div(call.seq_q, Config::Br) + place.row0 / Config::Br];
         if (threadIdx.x == 0)
@@ -96,6 +97,7 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
         __syncthreads(); /* every thread has stored before the turn is passed on */
         if (threadIdx.x == 0)
             pass_turn_on(turn, key0 / Config::Bc + 1);
+        place = next;
     }
     store_warp_keys<Config>(dK, dV, call, kv_head, key0);
 }

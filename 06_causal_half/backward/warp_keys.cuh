@@ -41,9 +41,10 @@ struct shared_tiles {
 
 /* ---- the queries that pass by ---- */
 
-/* Their tiles: those of the first head of the group, from first_row on, then those of the next. */
+/* Their tiles: those of first_head, the group's first, from first_row on, then those of the next.
+ */
 struct passing {
-    int first_head, first_row, head_tiles, tiles;
+    int first_head, first_row, tiles;
 };
 
 /* Where a tile is: the head over all batches, and its first row. */
@@ -59,17 +60,24 @@ passing_queries(const struct attention_backward &call, int kv_head, int key0)
     struct passing passing;
     passing.first_head = kv_head * group;
     passing.first_row = backward_first_query(CAUSAL, key0, call.seq_q, call.seq_kv, Config::Br);
-    passing.head_tiles = ceil_div(call.seq_q - passing.first_row, Config::Br);
-    passing.tiles = group * passing.head_tiles;
+    passing.tiles = group * ceil_div(call.seq_q - passing.first_row, Config::Br);
     return passing;
 }
 
-template <class Config>
-static __device__ __forceinline__ struct place place_of(const struct passing &passing, int tile)
+static __device__ __forceinline__ struct place first_place(const struct passing &passing)
 {
-    struct place place;
-    place.head = passing.first_head + tile / passing.head_tiles;
-    place.row0 = passing.first_row + tile % passing.head_tiles * Config::Br;
+    return {passing.first_head, passing.first_row};
+}
+
+template <class Config>
+static __device__ __forceinline__ struct place next_place(struct place place,
+                                                          const struct passing &passing, int seq_q)
+{
+    place.row0 += Config::Br;
+    if (place.row0 >= seq_q) {
+        place.row0 = passing.first_row;
+        place.head++;
+    }
     return place;
 }
 
@@ -95,12 +103,11 @@ copy_tile(typename Config::T *tile, const typename Config::T *matrix, int rows, 
 /* Starts to copy a tile of queries. Those past the last are zeros: they have weight, but add
  * nothing. */
 template <class Config>
-static __device__ __forceinline__ void
-copy_queries(struct shared_tiles<Config> *shared, int stage, const struct attention_backward &call,
-             const float *D, const struct passing &passing, int tile)
+static __device__ __forceinline__ void copy_queries(struct shared_tiles<Config> *shared, int stage,
+                                                    const struct attention_backward &call,
+                                                    const float *D, const struct place &place)
 {
     typedef typename Config::T T;
-    const struct place place = place_of<Config>(passing, tile);
     const int left = call.seq_q - place.row0, head_dim = call.head_dim;
     const size_t query = (size_t)place.head * call.seq_q + place.row0, first = query * head_dim;
     copy_tile<Config, Config::Br>(shared->Q[stage], (const T *)call.Q + first, left, head_dim);
