@@ -134,6 +134,16 @@ static __device__ __forceinline__ void copy_keys(struct shared_tiles<Config> *sh
 
 /* ---- products, by one warp ---- */
 
+/* Where the element `rows` rows below and `cols` columns beside the one at `first` lies: an index,
+ * or with SIZE 2 an address in shared memory. `rows` are a multiple of 8, so the swizzle is that of
+ * the first; `cols` are one, too, and none of their bits within a panel is set in its column. As
+ * these are known beforehand, a lane has one place to compute. */
+template <int ROWS, int SIZE>
+static __device__ __forceinline__ int moved(int first, int rows, int cols)
+{
+    return (first ^ cols % PANEL * SIZE) + (cols / PANEL * ROWS + rows) * PANEL * SIZE;
+}
+
 /* x += A·B: A are rows of K or V from `row` on, B queries from q0 on, both along features. */
 template <class Config>
 static __device__ __forceinline__ void multiply_rows(typename Config::scores &x,
@@ -141,19 +151,19 @@ static __device__ __forceinline__ void multiply_rows(typename Config::scores &x,
                                                      const typename Config::T *B, int q0)
 {
     const int lane = threadIdx.x % WARP;
+    const int A0 = shared_address(&A[swizzled<Config::Bc>(row + lane % 16, lane / 16 * 8)]);
+    const int B0 =
+        shared_address(&B[swizzled<Config::Br>(q0 + lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8)]);
 #pragma unroll
     for (int d = 0; d < Config::HEAD_DIM; d += 16) {
         uint32_t a[Config::BLOCKS][4];
 #pragma unroll
         for (int b = 0; b < Config::BLOCKS; b++)
-            ldmatrix_x4(a[b],
-                        shared_address(
-                            &A[swizzled<Config::Bc>(row + 16 * b + lane % 16, d + lane / 16 * 8)]));
+            ldmatrix_x4(a[b], moved<Config::Bc, 2>(A0, 16 * b, d));
 #pragma unroll
         for (int n = 0; n < Config::CHUNK; n += 16) {
             uint32_t right[4];
-            ldmatrix_x4(right, shared_address(&B[swizzled<Config::Br>(
-                                   q0 + n + lane / 16 * 8 + lane % 8, d + lane / 8 % 2 * 8)]));
+            ldmatrix_x4(right, moved<Config::Br, 2>(B0, n, d));
 #pragma unroll
             for (int b = 0; b < Config::BLOCKS; b++)
                 mma_m16n16k16<typename Config::T>(&x[b][n / 2], a[b], right);
@@ -169,14 +179,13 @@ static __device__ __forceinline__ void multiply_columns(float (&x)[BLOCKS][N / 2
                                                         const T *B, int row, int col)
 {
     const int lane = threadIdx.x % WARP;
+    const int B0 = shared_address(&B[swizzled<ROWS>(row + lane % 16, col + lane / 16 * 8)]);
 #pragma unroll
     for (int n = 0; n < SUMMED; n += 16)
 #pragma unroll
         for (int d = 0; d < N; d += 16) {
             uint32_t right[4];
-            ldmatrix_x4_transposed(
-                right,
-                shared_address(&B[swizzled<ROWS>(row + n + lane % 16, col + d + lane / 16 * 8)]));
+            ldmatrix_x4_transposed(right, moved<ROWS, 2>(B0, n, d));
 #pragma unroll
             for (int b = 0; b < BLOCKS; b++)
                 mma_m16n16k16<T>(&x[b][d / 2], &A[b][n / 4], right);
@@ -234,13 +243,13 @@ static __device__ __forceinline__ void store_weights(typename Config::T *weights
                                                      const typename Config::factors &packed, int q0)
 {
     const int lane = threadIdx.x % WARP, g = lane / ROW_LANES, t = lane % ROW_LANES;
+    const int first = swizzled<Config::Bc>(warp_key<Config>() + g, q0) + 2 * t;
 #pragma unroll
     for (int b = 0; b < Config::BLOCKS; b++)
 #pragma unroll
-        for (int i = 0; i < Config::CHUNK / 4; i++) {
-            const int key = warp_key<Config>() + 16 * b + g + 8 * (i % 2), query = q0 + 8 * (i / 2);
-            *(uint32_t *)&weights[swizzled<Config::Bc>(key, query) + 2 * t] = packed[b][i];
-        }
+        for (int i = 0; i < Config::CHUNK / 4; i++)
+            *(uint32_t *)&weights[moved<Config::Bc, 1>(first, 16 * b + 8 * (i % 2), 8 * (i / 2))] =
+                packed[b][i];
 }
 
 /* And back, as a left factor. */
@@ -249,13 +258,13 @@ static __device__ __forceinline__ void load_weights(typename Config::factors &pa
                                                     const typename Config::T *weights, int q0)
 {
     const int lane = threadIdx.x % WARP;
+    const int first = shared_address(
+        &weights[swizzled<Config::Bc>(warp_key<Config>() + lane % 16, q0 + lane / 16 * 8)]);
 #pragma unroll
     for (int b = 0; b < Config::BLOCKS; b++)
 #pragma unroll
         for (int n = 0; n < Config::CHUNK; n += 16)
-            ldmatrix_x4(&packed[b][n / 4],
-                        shared_address(&weights[swizzled<Config::Bc>(
-                            warp_key<Config>() + 16 * b + lane % 16, q0 + n + lane / 16 * 8)]));
+            ldmatrix_x4(&packed[b][n / 4], moved<Config::Bc, 2>(first, 16 * b, n));
 }
 
 /* Adds what P and dS of CHUNK queries, from q0 on, give to dK and dV. */
