@@ -182,11 +182,12 @@ static __device__ __forceinline__ void store_rows(T *O, const uint32_t (&packed)
                                                   int first_row, int seq_q, int head_dim,
                                                   int first_col = 0)
 {
+    O += first_col;
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
         const int row = first_row + threadIdx.x % WARP / ROW_LANES + 8 * (i % 2);
-        const int col = first_col + 8 * (i / 2) + threadIdx.x % ROW_LANES * 2;
-        if (row >= 0 && row < seq_q && col < head_dim)
+        const int col = 8 * (i / 2) + threadIdx.x % ROW_LANES * 2;
+        if (row >= 0 && row < seq_q && first_col + col < head_dim)
             *(uint32_t *)&O[(size_t)row * head_dim + col] = packed[i];
     }
 }
