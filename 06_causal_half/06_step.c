@@ -672,12 +672,11 @@ static struct cost backward_mma_async_cost(const struct attention_backward *call
                           tiles_of_dQ(call, BACKWARD_QUERIES), 2);
 }
 
-/* As many bytes for dQ and D; a turn of each tile of dQ, of which small ones are most, and the
- * ticket counter. */
+/* As many bytes for dQ and D; a turn of each 1,024 floats of dQ, which a warp adds at a time; and
+ * the ticket counter. */
 static size_t backward_in_turn_workspace(const struct attention_backward *call)
 {
-    const size_t heads = (size_t)call->batch * call->heads;
-    const size_t turns = heads * ceil_div(call->seq_q, BACKWARD_ASYNC_QUERIES(true));
+    const size_t turns = tiles_of_dQ(call, BACKWARD_QUERIES) / 1024;
     return backward_mma_async_workspace(call) + (turns + 1) * sizeof(int);
 }
 

@@ -7,11 +7,14 @@
  *
  * Q, O, dO, dQ [batch, heads, seq_q, head_dim], K, V, dK, dV [batch, kv_heads, seq_kv, head_dim],
  * elements of type T; LSE [batch, heads, seq_q], float; row-major. The workspace is
- * backward_mma_async's; behind D it has the turn of each tile of dQ, and the ticket counter.
+ * backward_mma_async's; behind D it has the ticket counter, and for each warp's part of each tile
+ * of dQ whose turn it is.
  *
  * Owners, tiles and products are those of backward_mma_async. What a query sees ends with a key, so
  * the tiles of keys that meet a tile of queries are 0, 1, 2, ... without a gap: tile j of keys has
- * turn j. Nobody else adds meanwhile, so a thread loads, adds and stores, 16 bytes at a time.
+ * turn j. A part is made by warps of one number in all blocks, so these pass a turn of their own
+ * on, and the block does not meet. Nobody else adds meanwhile: a lane loads, adds and stores, 16
+ * bytes at a time.
  *
  * A block may only wait for blocks that run already. It draws a ticket when it starts, instead of
  * taking its number, and waits for tiles of keys of smaller tickets alone. As all blocks go through
@@ -22,6 +25,14 @@
  * Source: Dao, flash-attention, "deterministic" backward pass.
  */
 #include "warp_keys.cuh"
+
+/* The turn of the warp's part of a tile of dQ. */
+template <class Config>
+static __device__ __forceinline__ size_t turn_of(const struct place &place, int seq_q)
+{
+    const size_t tile = (size_t)place.head * ceil_div(seq_q, Config::Br) + place.row0 / Config::Br;
+    return tile * Config::WARPS + threadIdx.x / WARP;
+}
 
 /* Draws the block's ticket, by all threads. dS has no other use yet. */
 template <class Config>
@@ -34,18 +45,24 @@ static __device__ __forceinline__ int draw_ticket(struct shared_tiles<Config> *s
     return *ticket;
 }
 
-/* By one thread: it alone asks, and the block's next barrier tells the others. */
+/* One lane asks: lanes that each wait for a turn of their own may wait for one another. */
 static __device__ __forceinline__ void wait_for_turn(int *turn, int mine)
 {
-    while (atomicAdd(turn, 0) != mine)
-        __nanosleep(100);
-    __threadfence(); /* acquire: dQ is not read before the turn was seen */
+    if (threadIdx.x % WARP == 0) {
+        while (atomicAdd(turn, 0) != mine)
+            __nanosleep(100);
+        __threadfence(); /* acquire: dQ is not read before the turn was seen */
+    }
+    __syncwarp(); /* no lane reads dQ before lane 0 has seen the turn */
 }
 
 static __device__ __forceinline__ void pass_turn_on(int *turn, int next)
 {
-    __threadfence(); /* release: whoever sees the new turn sees dQ as it is now */
-    atomicExch(turn, next);
+    __syncwarp(); /* all lanes have stored their dQ before lane 0 passes the turn on */
+    if (threadIdx.x % WARP == 0) {
+        __threadfence(); /* release: whoever sees the new turn sees dQ as it is now */
+        atomicExch(turn, next);
+    }
 }
 
 template <class Config, bool CAUSAL>
@@ -78,12 +95,11 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
         cp_async_commit();
 
         multiply_tile<Config, CAUSAL>(dK, dV, shared, stage, call, key0, place.row0);
-        int *turn = &turns[place.head * ceil_div(call.seq_q, Config::Br) + place.row0 / Config::Br];
-        if (threadIdx.x == 0)
-            wait_for_turn(turn, key0 / Config::Bc);
-        __syncthreads(); /* all keys of dS are there, and it is the block's turn */
+        __syncthreads(); /* all keys and queries of dS and P are there */
         typename Config::part x = {};
         multiply_dQ<Config>(x, shared);
+        int *turn = &turns[turn_of<Config>(place, call.seq_q)];
+        wait_for_turn(turn, key0 / Config::Bc);
 #pragma unroll
         for (int b = 0; b < Config::DQ_BLOCKS; b++)
 #pragma unroll
@@ -94,9 +110,7 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
                                    old.w + x[b][i + 3]);
             }
         add_other_chunk<Config>(dK, dV, shared, stage);
-        __syncthreads(); /* every thread has stored before the turn is passed on */
-        if (threadIdx.x == 0)
-            pass_turn_on(turn, key0 / Config::Bc + 1);
+        pass_turn_on(turn, key0 / Config::Bc + 1);
         place = next;
     }
     store_warp_keys<Config>(dK, dV, call, kv_head, key0);
@@ -106,8 +120,9 @@ template <class Config, bool CAUSAL>
 static cudaError_t launch_turns(const struct attention_backward *call)
 {
     const size_t rows = attention_backward_query_rows(call);
-    const size_t turns = (size_t)call->batch * call->heads * ceil_div(call->seq_q, Config::Br);
-    /* no ticket is drawn, and it is the first keys' turn */
+    const size_t tiles = (size_t)call->batch * call->heads * ceil_div(call->seq_q, Config::Br);
+    const size_t turns = tiles * Config::WARPS;
+    /* no ticket is drawn, and it is the first keys' turns */
     const cudaError_t status =
         cudaMemsetAsync(D_of<Config>(call) + rows, 0, (turns + 1) * sizeof(int), call->stream);
     return status == cudaSuccess ? launch_gradients<Config>(call, backward_in_turn<Config, CAUSAL>)
