@@ -15,18 +15,18 @@
  * that see one of them, Br = 64 at a time. Q, dO, LSE and D have two places each: cp.async fills
  * one while the other is used. Tiles are swizzled as in mma_swizzled.
  *
- * At HEAD_DIM 64 four warps have 32 keys each, as two blocks of 16 which share what is read of Q
- * and dO; at 128 eight warps have 16. As in backward_mma Pᵀ and dSᵀ stay in registers, and dS goes
- * through shared memory. A warp makes 16 queries and 64 features of dQ, and adds to the workspace
- * what lies in its registers, four floats of each lane at a time; neighbouring lanes add to
- * neighbouring places. A last kernel puts them where they belong.
+ * Two blocks of 16 keys share what is read of Q and dO. At HEAD_DIM 64 each of four warps has 32
+ * keys. At 128 there are eight: two warps have the same 32 keys, and each makes the scores of half
+ * of the queries, and half of the features of dK and dV. As in backward_mma a warp uses Pᵀ and dSᵀ
+ * where they lie in registers. dS has to pass through shared memory for dQ; so the other warp finds
+ * it there, and P beside it.
  *
- * At 128 the block is alone on its multiprocessor, and nobody multiplies while its warps meet.
- * There dS has two places, and dQ of a tile is made while the next one is multiplied: they meet
- * once a tile instead of twice.
+ * A warp makes 32 queries and 32 features of dQ, and adds to the workspace what lies in its
+ * registers, four floats of each lane at a time; neighbouring lanes add to neighbouring places. A
+ * last kernel puts them where they belong.
  *
  * Registers, per thread: dK and dV 128 together; Sᵀ and dPᵀ of a chunk 64, later packed 32; then
- * dQ 32 and its left factor 32.
+ * dQ 32, whose factors come 16 keys at a time.
  *
  * Cost: global: K and V once per block; Q, dO, LSE and D once per block and tile that sees one of
  * its keys, and as often four bytes added for every element of dQ. Shared: 81 KB at HEAD_DIM 64,
@@ -72,9 +72,8 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
     for (int tile = 0; tile < passing.tiles; tile++) {
         const int stage = tile % STAGES, next_stage = (tile + 1) % STAGES;
         cp_async_wait<0>();
-        /* Every thread's copies into this stage are there; all warps are done with the other stage,
-         * which is filled next, and with the place that dS gets; and all keys of the last dS are
-         * there. */
+        /* Every thread's copies into this stage are there; and all warps are done with the other
+         * stage, which is filled next, and with dS and P. */
         __syncthreads();
         const struct place next = next_place<Config>(place, passing, call.seq_q);
         if (tile + 1 < passing.tiles)

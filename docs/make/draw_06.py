@@ -370,14 +370,20 @@ def picture_06_backward_mma_async():
     launches = views.traced("06", "backward_mma_async", "--heads 1 --seq 64 --head-dim 64 --type f16", 0)
     adds, puts = (next(launch for launch in launches if name in launch.kernel)
                   for name in ("backward_mma_async", "put_in_rows"))
-    kinds, matrix, workspace = ["c0", "c2", "c3", "c4", "c1"], {}, {}
-    for found, size, count, events in (
-            (workspace, 4, 4, [event for block in adds.blocks for event in block.events if event["event"] == "atomic_update"]),
-            (matrix, 2, 2, views.accesses(puts, "store"))):
+    kinds = ["c0", "c2", "c3", "c4", "c1"]
+
+    def touched(events, size, count):
+        """What each thread touches, in the order in which it does."""
+        elements = collections.defaultdict(list)
         for event in events:
             for lane, (_, byte) in zip(traces.lanes(event["lanes"]), traces.places(event["at"])):
-                for element in range(byte // size, byte // size + count):
-                    found[divmod(element, 64)] = 4 if (event["warp"], lane) == (0, 5) else event["warp"]
+                elements[event["warp"], lane] += [divmod(byte // size + i, 64) for i in range(count)]
+        return elements
+
+    added = touched((event for block in adds.blocks for event in block.events if event["event"] == "atomic_update"), 4, 4)
+    workspace = {at: 4 if thread == (0, 5) else thread[0] for thread, places in added.items() for at in places}
+    loaded, stored = touched(views.accesses(puts), 4, 4), touched(views.accesses(puts, "store"), 2, 2)
+    matrix = {to: workspace[at] for thread in loaded for at, to in zip(loaded[thread], stored[thread])}
     views.same(len(matrix), 64 * 64, "elements of dQ")
     views.same(len(workspace), 4 * adds.counters["atomics"], "floats that are added")
     bottom = views.owners(picture, 20, 44, 64, 64, 4, matrix, "dQ: 64 queries, 64 features", kinds)

@@ -355,8 +355,9 @@ static int previous_key(struct tile_order order, int block, int Bc)
     return first ? 0 : key_tile_of(order, block - 1, Bc).key0;
 }
 
-/* Each tile of keys of each head must be some block's, once; with a mask the keys that most queries
- * see come first in each group of heads. */
+/* Each tile of keys of each head must be some block's, once. In each group of heads keys come in
+ * order: with a mask the first are seen by most queries, and where blocks take turns, they wait for
+ * the keys before. */
 static void judge_key_tiles(const struct attention *call, const struct device_limits *device)
 {
     (void)device;
@@ -377,8 +378,7 @@ static void judge_key_tiles(const struct attention *call, const struct device_li
         const struct key_tile own = key_tile_of(order, block, Bc);
         cr_assert(own.kv_head >= 0 && own.kv_head < kv_heads);
         cr_assert(own.key0 >= 0 && own.key0 < call->seq_kv && own.key0 % Bc == 0);
-        cr_assert(block == 0 || !call->causal || own.key0 >= previous_key(order, block, Bc),
-                  "a tile that more queries see comes later");
+        cr_assert(own.key0 >= previous_key(order, block, Bc), "keys before these come later");
         if (few)
             canvas_paint(&canvas, own.kv_head, own.kv_head + 1, own.key0, own.key0 + (long long)Bc);
         judge_first_query(call, own.key0, BACKWARD_WGMMA_QUERIES(call->head_dim));
@@ -398,7 +398,7 @@ TEST(plans_06, tiles_of_keys_are_owned_once_and_meet_all_queries_that_see_them)
 }
 
 /* The formulas loop over the tiles, as forward. A workspace holds D, and dQ in floats: rows as they
- * are, or whole tiles; and at most a turn of each tile of 32 queries, and a counter. */
+ * are, or whole tiles; and at most a turn of each 1,024 of these, and a counter. */
 static void judge_gradients(const struct attention *call, const struct device_limits *device)
 {
     (void)device;
@@ -408,7 +408,7 @@ static void judge_gradients(const struct attention *call, const struct device_li
     const struct attention_backward backward_call = plan_backward_of(call);
     const double queries = (double)attention_query_rows(call);
     const double padded = (double)plan_tiles(call, 128) * 128.0 * 128.0;
-    const double turns = (double)plan_tiles(call, 32) + 1.0;
+    const double turns = padded / 1024.0 + 1.0;
     for (; row->about.name; row++, judged++) {
         plan_backward_row(row, call, 2);
         const double floats = (double)row->workspace(&backward_call) / sizeof(float);

@@ -26,6 +26,13 @@ CALL_TEST(contract, refused_backward_pointers,
           ladder_refused_arrays(PROBLEM, kernels(),
                                 SIZES(((struct size){1, 2, 1, 5, 9, 16, false, TENSOR_F16})), 9))
 
+TEST(contract, same_half_bits_in_ten_runs)
+{
+    static const char *const names[] = {"backward_in_turn", NULL};
+    check_same_bits(kernels(), names, (struct size){1, 4, 2, 140, 300, 72, false, TENSOR_F16});
+    check_same_bits(kernels(), names, (struct size){2, 2, 2, 300, 270, 40, true, TENSOR_BF16});
+}
+
 TEST(counters, backward_costs)
 {
     static const struct size counted[] = {{1, 1, 1, 128, 64, 16, false, TENSOR_F16},
