@@ -29,7 +29,7 @@ CALL_TEST(contract, refused_backward_pointers,
 TEST(contract, same_half_bits_in_ten_runs)
 {
     static const char *const names[] = {"backward_in_turn", NULL};
-    check_same_bits(kernels(), names, (struct size){1, 4, 2, 140, 300, 72, false, TENSOR_F16});
+    check_same_bits(kernels(), names, (struct size){1, 2, 1, 70, 700, 72, false, TENSOR_F16});
     check_same_bits(kernels(), names, (struct size){2, 2, 2, 300, 270, 40, true, TENSOR_BF16});
 }
 
