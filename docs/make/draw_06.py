@@ -397,6 +397,38 @@ def picture_06_backward_mma_async():
     return picture
 
 
+def picture_06_backward_in_turn():
+    picture = svg.Picture("backward_in_turn: a tile of dQ goes from block to block",
+                          "A row is a block, a column a tile of queries. Each block adds to the tiles that see its keys; an arrow passes a turn on to the next block.")
+    launch = next(launch for launch in views.traced("06", "backward_in_turn", "--heads 1 --seq 512 --head-dim 64 --causal")
+                  if "backward_in_turn" in launch.kernel)
+    ticket = min(byte for block in launch.blocks for event in block.events if event["event"] == "atomic_update"
+                 for _, byte in traces.places(event["at"]))
+    warps, passed = 4, set()
+    for block in launch.blocks:
+        for event in block.events:
+            if event["event"] == "atomic_write" and event["warp"] == 0:
+                (_, byte), = traces.places(event["at"])
+                passed.add(((byte - ticket - 4) // 4 // warps, block.number))
+    for tile, block in passed:
+        views.same(block, sum((tile, before) in passed for before in range(block)), "blocks that add to a tile before")
+    x, y, width, height = 190, 92, 72, 52
+    picture.text(x, 52, "tiles of 64 queries", "t b")
+    for block, colour in enumerate(("c0", "c2", "c3", "c4")):
+        top = y + block * height
+        picture.text(16, top + 22, f"keys {block * 128} to {block * 128 + 127}", "t")
+        picture.cells(colour, [(x + tile * width, top, width - 8, 34) for tile, owner in passed if owner == block])
+    for tile, block in passed:
+        picture.text(x + tile * width + width / 2 - 4, y + block * height + 22, f"turn {block}", "in s b", "middle")
+        if (tile, block + 1) in passed:
+            picture.arrow("ow", x + tile * width + width / 2 - 4, y + block * height + 35, x + tile * width + width / 2 - 4, y + (block + 1) * height - 1)
+    for tile in range(8):
+        picture.text(x + tile * width + width / 2 - 4, 78, str(tile), "m", "middle")
+    bottom = y + 4 * height + 10
+    picture.text(16, bottom, "Down a column: the order of the additions, always this one. Along a row: the order in which a block goes.", "m")
+    return picture
+
+
 def pages_of(launch, block, page):
     """The pages of the pool from which a block loads keys, in that order, each with its keys."""
     keys = collections.defaultdict(set)
