@@ -588,6 +588,49 @@ static const struct attention_kernel decode[] = {
     {.about.name = NULL},
 };
 
+/* Queries that pass by, and tiles of them, over the tiles of Bc keys of a head. */
+struct passed {
+    long long queries, tiles;
+};
+
+static struct passed passed(const struct attention_backward *call, int Br, int Bc)
+{
+    struct passed total = {0};
+    for (int key0 = 0; key0 < call->seq_kv; key0 += Bc) {
+        const int first = backward_first_query(call->causal, key0, call->seq_q, call->seq_kv, Br);
+        total.queries += call->seq_q - first;
+        total.tiles += ceil_div(call->seq_q - first, Br);
+    }
+    return total;
+}
+
+/*
+ * Every rung makes D of dO and O, 8 elements at a time, and loads LSE and D for each query that
+ * passes a tile of keys. `loads` bring `elements` more of Q, dO, K and V; `sums` are floats of dQ
+ * that the last kernel loads four at a time, to store it `store` elements at a time. dK and dV are
+ * stored in pairs. Atomics are not counted here.
+ */
+static struct cost gradients_cost(const struct attention_backward *call, long long loads,
+                                  long long elements, long long passed_queries, long long sums,
+                                  int store)
+{
+    const long long rows = attention_backward_query_rows(call), d = call->head_dim;
+    const long long keys = attention_backward_key_rows(call);
+    const long long floats = 2LL * call->batch * call->heads * passed_queries;
+    return (struct cost){loads + 2 * rows * d / 8 + floats + sums / 4,
+                         keys * d + rows + rows * d / store,
+                         2 * (elements + 2 * rows * d) + 4 * (floats + sums),
+                         4 * keys * d + 4 * rows + 2 * rows * d};
+}
+
+/* Elements of Q, dO, K and V: K and V once, Q and dO as often as they pass. */
+static long long loaded_elements(const struct attention_backward *call, struct passed of_head)
+{
+    const long long keys = attention_backward_key_rows(call);
+    const long long heads = (long long)call->batch * call->heads;
+    return 2 * (keys + heads * of_head.queries) * call->head_dim;
+}
+
 /* dQ in floats, and D. */
 static size_t backward_mma_workspace(const struct attention_backward *call)
 {
@@ -595,67 +638,95 @@ static size_t backward_mma_workspace(const struct attention_backward *call)
     return rows * ((size_t)call->head_dim + 1) * sizeof(float);
 }
 
-/* K and V once, Q, dO, LSE and D for each tile of keys that sees them; dO and O for D, and dQ's
- * floats at the end. 8 elements at a time, but dK and dV are stored in pairs. Atomics are not
- * counted here. */
 static struct cost backward_mma_cost(const struct attention_backward *call)
 {
-    const long long rows = attention_backward_query_rows(call), d = call->head_dim;
-    const long long keys = attention_backward_key_rows(call);
-    const long long heads = (long long)call->batch * call->heads;
-    long long met = 0; /* queries, over the tiles of keys of a head */
-    for (int key0 = 0; key0 < call->seq_kv; key0 += BACKWARD_KEYS) {
-        const int first =
-            backward_first_query(call->causal, key0, call->seq_q, call->seq_kv, BACKWARD_QUERIES);
-        met += first < call->seq_q ? call->seq_q - first : 0;
-    }
-    const long long eights = (2 * keys + 2 * heads * met + 2 * rows) * d / 8;
-    const long long floats = 2 * heads * met, sums = rows * d / 4;
-    return (struct cost){eights + floats + sums, keys * d + rows + rows * d / 8,
-                         16 * eights + 4 * floats + 16 * sums,
-                         4 * keys * d + 4 * rows + 2 * rows * d};
+    const struct passed of_head = passed(call, BACKWARD_QUERIES, BACKWARD_KEYS);
+    const long long elements = loaded_elements(call, of_head);
+    const long long sums = (long long)attention_backward_query_rows(call) * call->head_dim;
+    return gradients_cost(call, elements / 8, elements, of_head.queries, sums, 8);
 }
 
-/* dQ in floats, whole tiles of features rounded up, and D. */
+/* Floats of dQ in whole tiles of Br queries, features rounded up. */
+static size_t tiles_of_dQ(const struct attention_backward *call, int Br)
+{
+    const size_t tiles = (size_t)call->batch * call->heads * ceil_div(call->seq_q, Br);
+    return tiles * Br * (call->head_dim <= 64 ? 64 : 128);
+}
+
+/* These, and D. */
+static size_t backward_mma_async_workspace(const struct attention_backward *call)
+{
+    const size_t rows = attention_backward_query_rows(call);
+    return (tiles_of_dQ(call, BACKWARD_QUERIES) + rows) * sizeof(float);
+}
+
+static struct cost backward_mma_async_cost(const struct attention_backward *call)
+{
+    struct device_limits device;
+    current_device(&device);
+    const bool small = small_async_tiles(call->head_dim, &device);
+    const struct passed of_head =
+        passed(call, BACKWARD_ASYNC_QUERIES(small), BACKWARD_ASYNC_KEYS(small));
+    const long long elements = loaded_elements(call, of_head);
+    return gradients_cost(call, elements / 8, elements, of_head.queries,
+                          tiles_of_dQ(call, BACKWARD_QUERIES), 2);
+}
+
+/* As many bytes for dQ and D; a turn of each 1,024 floats of dQ, which a warp adds at a time; and
+ * the ticket counter. */
+static size_t backward_in_turn_workspace(const struct attention_backward *call)
+{
+    const size_t turns = tiles_of_dQ(call, BACKWARD_QUERIES) / 1024;
+    return backward_mma_async_workspace(call) + (turns + 1) * sizeof(int);
+}
+
+/* dQ in the workspace is loaded and stored by each tile of queries that passes. */
+static struct cost backward_in_turn_cost(const struct attention_backward *call)
+{
+    struct device_limits device;
+    current_device(&device);
+    const bool small = small_async_tiles(call->head_dim, &device);
+    const int Br = BACKWARD_ASYNC_QUERIES(small);
+    const struct passed of_head = passed(call, Br, BACKWARD_ASYNC_KEYS(small));
+    const long long added = (long long)call->batch * call->heads * of_head.tiles * Br *
+                            (call->head_dim <= 64 ? 64 : 128);
+    struct cost cost = backward_mma_async_cost(call);
+    cost.loads += added / 4;
+    cost.stores += added / 4;
+    cost.bytes_read += sizeof(float) * added;
+    cost.bytes_written += sizeof(float) * added;
+    return cost;
+}
+
 static size_t backward_wgmma_workspace(const struct attention_backward *call)
 {
-    const int cols = call->head_dim <= 64 ? 64 : 128, Br = BACKWARD_WGMMA_QUERIES(cols);
-    const size_t tiles = (size_t)call->batch * call->heads * ceil_div(call->seq_q, Br);
-    return (tiles * Br * cols + attention_backward_query_rows(call)) * sizeof(float);
+    const size_t rows = attention_backward_query_rows(call);
+    return (tiles_of_dQ(call, BACKWARD_WGMMA_QUERIES(call->head_dim)) + rows) * sizeof(float);
 }
 
-/* As backward_mma's with these tiles, but Q, dO, K and V come a box of 64 columns at a time. Of
- * dQ's floats whole tiles are read, and it is stored in pairs. */
+/* Q, dO, K and V come a box of 64 columns at a time. */
 static struct cost backward_wgmma_cost(const struct attention_backward *call)
 {
     const int panels = call->head_dim <= 64 ? 1 : 2, Br = BACKWARD_WGMMA_QUERIES(call->head_dim);
-    const long long rows = attention_backward_query_rows(call), d = call->head_dim;
-    const long long keys = attention_backward_key_rows(call);
+    const struct passed of_head = passed(call, Br, BACKWARD_BLOCK_KEYS);
     const long long heads = (long long)call->batch * call->heads;
     const long long kv_heads = (long long)call->batch * call->kv_heads;
-    long long met = 0, tiles = 0; /* queries and tiles of them, over the tiles of keys of a head */
-    for (int key0 = 0; key0 < call->seq_kv; key0 += BACKWARD_WGMMA_KEYS) {
-        const int first = backward_first_query(call->causal, key0, call->seq_q, call->seq_kv, Br);
-        met += call->seq_q - first;
-        tiles += ceil_div(call->seq_q - first, Br);
-    }
-    const long long key_tiles = ceil_div(call->seq_kv, BACKWARD_WGMMA_KEYS);
-    const long long boxes = 2 * panels * (kv_heads * key_tiles + heads * tiles);
-    const long long boxed = 2 * (keys + heads * met) * d, eights = 2 * rows * d / 8;
-    const long long floats = 2 * heads * met;
-    const long long sums = heads * ceil_div(call->seq_q, Br) * Br * panels * 64 / 4;
-    return (struct cost){boxes + eights + floats + sums, keys * d + rows + rows * d / 2,
-                         2 * boxed + 16 * eights + 4 * floats + 16 * sums,
-                         4 * keys * d + 4 * rows + 2 * rows * d};
+    const long long key_tiles = ceil_div(call->seq_kv, BACKWARD_BLOCK_KEYS);
+    const long long boxes = 2 * panels * (kv_heads * key_tiles + heads * of_head.tiles);
+    return gradients_cost(call, boxes, loaded_elements(call, of_head), of_head.queries,
+                          tiles_of_dQ(call, Br), 2);
 }
 
+#define BACKWARD_LIMITS                                                                            \
+    .about.flushes_subnormals = true, .types = F16 | BF16, .max_head_dim = 128,                    \
+    .head_dim_multiple = 8, .alignment = 16, .causal = true
+
 /* Tiles are ragged by one, or hold what is left; a group is two heads, or one. */
-#define BACKWARD_WGMMA_LIMITS                                                                      \
+#define BLOCK_KEYS_LIMITS                                                                          \
     .about.edges =                                                                                 \
         "--heads 2 --kv-heads 1,1,2,1 --seq-q 127,128,129,300 --seq-kv 129,128,127,260 "           \
         "--head-dim 64,72,128,40 --type f16,bf16,f16,bf16 --causal 0,1,1,1",                       \
-    .about.architecture = "sm_90a", .about.flushes_subnormals = true, .types = F16 | BF16,         \
-    .max_head_dim = 128, .head_dim_multiple = 8, .alignment = 16, .causal = true
+    BACKWARD_LIMITS
 
 static const struct attention_backward_kernel backward[] = {
     ATTENTION_BACKWARD_ROW(
@@ -663,23 +734,38 @@ static const struct attention_backward_kernel backward[] = {
         "the five products on tensor cores, scores transposed; dQ by atomics in float",
         .about.claims = "--heads 1 --seq 128 --head-dim 64: matrix_multiplies >= 5000000, "
                         "matrix_multiplies <= 5300000, workspace_bytes <= 33280",
-        .about.architecture = "sm_80", .about.flushes_subnormals = true, .types = F16 | BF16,
-        .max_head_dim = 128, .head_dim_multiple = 8, .alignment = 16, .causal = true,
-        .workspace = backward_mma_workspace, .cost = backward_mma_cost),
+        .about.architecture = "sm_80", BACKWARD_LIMITS, .workspace = backward_mma_workspace,
+        .cost = backward_mma_cost),
+    ATTENTION_BACKWARD_ROW(
+        backward_mma_async, "28_backward_mma_async.cu",
+        "the next queries are copied meanwhile; 128 keys a block; dQ is added as it lies",
+        .about.claims = "--heads 1 --seq 256 --head-dim 64: matrix_multiplies >= 20000000, "
+                        "matrix_multiplies <= 21000000, atomics <= 8192, global_loads <= 26000, "
+                        "copies_ahead >= 5500, shared_wavefronts <= 30000",
+        .about.after = "backward_mma", .about.architecture = "sm_80", BLOCK_KEYS_LIMITS,
+        .workspace = backward_mma_async_workspace, .cost = backward_mma_async_cost),
+    ATTENTION_BACKWARD_ROW(
+        backward_in_turn, "29_backward_in_turn.cu",
+        "blocks add to a tile of dQ in one order, always the same: the same bits in every run",
+        .about.claims = "--heads 1 --seq 256 --head-dim 64: matrix_multiplies >= 20000000, "
+                        "matrix_multiplies <= 21000000, global_stores >= 30000, "
+                        "copies_ahead >= 5500",
+        .about.after = "backward_mma_async", .about.architecture = "sm_80", .about.polls = true,
+        BLOCK_KEYS_LIMITS, .workspace = backward_in_turn_workspace, .cost = backward_in_turn_cost),
     ATTENTION_BACKWARD_ROW(
         backward_wgmma, "25_backward_wgmma.cu",
         "warpgroups multiply what a producer warp requests; dQ is added as it lies in registers",
         .about.claims = "--heads 1 --seq 256 --head-dim 64: matrix_multiplies >= 20000000, "
                         "matrix_multiplies <= 21000000, atomics <= 8192, global_loads <= 9300",
-        .about.after = "backward_mma", BACKWARD_WGMMA_LIMITS, .workspace = backward_wgmma_workspace,
-        .cost = backward_wgmma_cost),
-    ATTENTION_BACKWARD_ROW(backward_bulk_adds, "26_backward_bulk_adds.cu",
-                           "dQ is left in shared memory, and the copy engine adds it",
-                           .about.claims =
-                               "--heads 1 --seq 256 --head-dim 64: matrix_multiplies >= 20000000, "
-                               "matrix_multiplies <= 21000000, atomics <= 8, global_loads <= 9300",
-                           .about.after = "backward_wgmma", BACKWARD_WGMMA_LIMITS,
-                           .workspace = backward_wgmma_workspace, .cost = backward_wgmma_cost),
+        .about.after = "backward_mma_async", .about.architecture = "sm_90a", BLOCK_KEYS_LIMITS,
+        .workspace = backward_wgmma_workspace, .cost = backward_wgmma_cost),
+    ATTENTION_BACKWARD_ROW(
+        backward_bulk_adds, "26_backward_bulk_adds.cu",
+        "dQ is left in shared memory, and the copy engine adds it",
+        .about.claims = "--heads 1 --seq 256 --head-dim 64: matrix_multiplies >= 20000000, "
+                        "matrix_multiplies <= 21000000, atomics <= 8, global_loads <= 9300",
+        .about.after = "backward_wgmma", .about.architecture = "sm_90a", BLOCK_KEYS_LIMITS,
+        .workspace = backward_wgmma_workspace, .cost = backward_wgmma_cost),
     {.about.name = NULL},
 };
 

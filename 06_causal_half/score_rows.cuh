@@ -175,16 +175,19 @@ static __device__ __forceinline__ void finish_rows(float (&O)[COUNT], const floa
     scale_rows(O, inverse);
 }
 
-/* Stores the warp's rows, packed by pack_rows(), two elements at a time. O is [seq_q, head_dim]. */
+/* Stores the warp's rows, packed by pack_rows(), two elements at a time. O is [seq_q, head_dim];
+ * its columns begin with first_col. */
 template <typename T, int COUNT>
 static __device__ __forceinline__ void store_rows(T *O, const uint32_t (&packed)[COUNT],
-                                                  int first_row, int seq_q, int head_dim)
+                                                  int first_row, int seq_q, int head_dim,
+                                                  int first_col = 0)
 {
+    O += first_col;
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
         const int row = first_row + threadIdx.x % WARP / ROW_LANES + 8 * (i % 2);
         const int col = 8 * (i / 2) + threadIdx.x % ROW_LANES * 2;
-        if (row >= 0 && row < seq_q && col < head_dim)
+        if (row >= 0 && row < seq_q && first_col + col < head_dim)
             *(uint32_t *)&O[(size_t)row * head_dim + col] = packed[i];
     }
 }

@@ -8,8 +8,8 @@
  *
  * Q, O, dO, dQ [batch, heads, seq_q, head_dim], K, V, dK, dV [batch, kv_heads, seq_kv, head_dim],
  * elements of type T; LSE [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple
- * of 8, rounded up to 64 or 128, the rest zeros. The workspace has D = rowsum(dO∘O) and dQ as
- * floats, a tile of Br queries after the other, each in the order in which threads hold it.
+ * of 8, rounded up to 64 or 128, the rest zeros. The workspace has dQ as floats, as in
+ * backward_mma_async, and D.
  *
  * A block owns Bc = 128 keys of one key/value head, each of two warpgroups 64 of them. Tiles of Br
  * queries pass by, those of Q and dO in a ring of two places. Per tile a warpgroup makes its part
@@ -18,9 +18,7 @@
  * dQ, its dS from there to registers by ldmatrix, transposed. dPᵀ is under way while Pᵀ is made,
  * dV's product while dS is stored, and dK's while it is loaded.
  *
- * What a thread has of dQ after the product are 32 floats of odd places in the matrix. The
- * workspace takes them as they come: four of them are one red.v4, and neighbouring threads add to
- * neighbouring places. A last kernel puts them where they belong.
+ * dQ goes to the workspace as in backward_mma_async, four of a thread's 32 floats by one red.v4.
  *
  * Registers, per consumer thread: dK and dV HEAD_DIM / 2 each, Sᵀ and dPᵀ Br / 2 each, dQ 32, the
  * left factors Br / 4 and 32. With Br = 128 at HEAD_DIM 64 and 64 at 128 the first four are 192 of
@@ -52,7 +50,7 @@ consume(struct shared_tiles<Config> *shared, const struct backward_problem &prob
 {
     const struct attention_backward &call = problem.call;
     const int seq_q = call.seq_q, seq_kv = call.seq_kv, group = call.heads / call.kv_heads;
-    const struct key_tile own = own_keys<CAUSAL>(call);
+    const struct key_tile own = key_tile_of(problem.order, blockIdx.x, Bc);
     const int kv_head = own.kv_head, key0 = own.key0;
     const int first_row = backward_first_query(CAUSAL, key0, seq_q, seq_kv, Config::Br);
     struct consumer<Config> c;
@@ -63,12 +61,13 @@ consume(struct shared_tiles<Config> *shared, const struct backward_problem &prob
         for (int row0 = first_row; row0 < seq_q; row0 += Config::Br) {
             float dQ[OWN_Q];
             multiply_tile<Config, CAUSAL>(c, dQ, row0, seq_q, seq_kv);
-            float *half = half_of_dQ<Config>(problem.dQ, head, row0, seq_q, warpgroup);
+            float *part = part_of_dQ<Config>(problem.dQ, head, row0 + c.warp_query,
+                                             first_feature<Config>(warpgroup), seq_q);
 #pragma unroll
             for (int i = 0; i < OWN_Q; i += 4)
-                red_add_4(&half[own_place(i)], make_float4(dQ[i], dQ[i + 1], dQ[i + 2], dQ[i + 3]));
+                red_add_4(&part[own_place(i)], make_float4(dQ[i], dQ[i + 1], dQ[i + 2], dQ[i + 3]));
         }
-    store_keys(c, call, kv_head);
+    store_keys<typename Config::T>(c.dK, c.dV, call, kv_head, key0 + threadIdx.x / WARP * 16);
 }
 
 template <class Config, bool CAUSAL>

@@ -30,7 +30,7 @@ struct __align__(1024) shared_tiles
     typename Config::T Q[STAGES][Config::Br * Config::HEAD_DIM];
     typename Config::T dO[STAGES][Config::Br * Config::HEAD_DIM];
     typename Config::T dS[Bc * Config::Br]; /* transposed */
-    float dQ[CONSUMERS][OWN_Q * WARPGROUP];
+    float dQ[CONSUMERS * WARPGROUP / WARP][PART];
     float LSE[STAGES][Config::Br], D[STAGES][Config::Br];
     uint64_t keys_full, Q_full[STAGES], dO_full[STAGES], empty[STAGES];
 };
@@ -41,7 +41,7 @@ consume(struct shared_tiles<Config> *shared, const struct backward_problem &prob
 {
     const struct attention_backward &call = problem.call;
     const int seq_q = call.seq_q, seq_kv = call.seq_kv, group = call.heads / call.kv_heads;
-    const struct key_tile own = own_keys<CAUSAL>(call);
+    const struct key_tile own = key_tile_of(problem.order, blockIdx.x, Bc);
     const int kv_head = own.kv_head, key0 = own.key0;
     const int first_row = backward_first_query(CAUSAL, key0, seq_q, seq_kv, Config::Br);
     struct consumer<Config> c;
@@ -52,8 +52,10 @@ consume(struct shared_tiles<Config> *shared, const struct backward_problem &prob
         for (int row0 = first_row; row0 < seq_q; row0 += Config::Br) {
             float dQ[OWN_Q];
             multiply_tile<Config, CAUSAL>(c, dQ, row0, seq_q, seq_kv);
-            float *half = half_of_dQ<Config>(problem.dQ, head, row0, seq_q, warpgroup);
-            float *place = shared->dQ[warpgroup];
+            float *half =
+                part_of_dQ<Config>(problem.dQ, head, row0 + first_query<Config>(warpgroup),
+                                   first_feature<Config>(warpgroup), seq_q);
+            float *place = shared->dQ[threadIdx.x / WARP];
             if (threadIdx.x % WARPGROUP == 0)
                 tma_store_wait_read<0>();
             named_barrier_sync(3 + warpgroup, WARPGROUP); /* the last tile's dQ has been read */
@@ -64,13 +66,13 @@ consume(struct shared_tiles<Config> *shared, const struct backward_problem &prob
             async_proxy_fence();
             named_barrier_sync(3 + warpgroup, WARPGROUP); /* this one is complete and visible */
             if (threadIdx.x % WARPGROUP == 0) {
-                bulk_add(half, shared_address(place), sizeof shared->dQ[warpgroup]);
+                bulk_add(half, shared_address(place), sizeof shared->dQ / CONSUMERS);
                 tma_store_commit();
             }
         }
     if (threadIdx.x % WARPGROUP == 0)
         tma_store_wait<0>();
-    store_keys(c, call, kv_head);
+    store_keys<typename Config::T>(c.dK, c.dV, call, kv_head, key0 + threadIdx.x / WARP * 16);
 }
 
 template <class Config, bool CAUSAL>

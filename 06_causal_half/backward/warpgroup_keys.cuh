@@ -1,24 +1,18 @@
 /*
- * What backward_wgmma (25_backward_wgmma.cu) brings and the rung after it keeps: the producer, what
- * a consumer does with a tile, and dQ from the workspace to its rows. How dQ gets to the workspace
- * is each rung's own; it defines shared_tiles, with the places that are named here.
+ * What backward_wgmma (25_backward_wgmma.cu) brings and the rung after it keeps: the producer, and
+ * what a consumer does with a tile. How dQ gets to the workspace is each rung's own; it defines
+ * shared_tiles, with the places that are named here.
  */
 #ifndef WARPGROUP_KEYS_CUH
 #define WARPGROUP_KEYS_CUH
 
-#include "06_causal_half/06_step.h"
-#include "backward_plan.h"
 #include "06_causal_half/hopper/tma_tiles.cuh"
-#include "row_dots.cuh"
+#include "gradient_tiles.cuh"
 
-static const int Bc = BACKWARD_WGMMA_KEYS;
+static_assert(PANEL == PANEL_COLS, "a panel is filled by one box");
+static const int Bc = BACKWARD_BLOCK_KEYS;
 static const int WARPGROUP = 128, CONSUMERS = 2, THREADS = WARPGROUP * (CONSUMERS + 1);
 static const int WARPGROUP_KEYS = Bc / CONSUMERS;
-static const int STAGES = 2;
-static const int CONVERT_THREADS = WARPGROUP * CONSUMERS;
-
-/* The floats of dQ that a consumer thread has of a tile. */
-static const int OWN_Q = 32;
 
 template <typename ELEMENT, int D>
 struct config {
@@ -34,24 +28,11 @@ struct shared_tiles;
 struct backward_problem {
     CUtensorMap Q, K, V, dO;
     struct attention_backward call;
+    struct tile_order order;
     const float *D;
     float *dQ;
     float scale_log2;
 };
-
-template <bool CAUSAL>
-static __device__ __forceinline__ struct key_tile own_keys(const struct attention_backward &call)
-{
-    return key_tile_of(CAUSAL, blockIdx.x, call.batch * call.kv_heads, call.seq_kv);
-}
-
-/* Where in a tile of ROWS rows the 8 elements of row `row` from column `col`, a multiple of 8,
- * begin. */
-template <int ROWS>
-static __device__ __forceinline__ int swizzled(int row, int col)
-{
-    return (col / PANEL_COLS * ROWS + row) * PANEL_COLS + (col % PANEL_COLS ^ row % 8 * 8);
-}
 
 /* ---- the producer ---- */
 
@@ -84,7 +65,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
 {
     const struct attention_backward &call = problem.call;
     const int seq_q = call.seq_q, group = call.heads / call.kv_heads;
-    const struct key_tile own = own_keys<CAUSAL>(call);
+    const struct key_tile own = key_tile_of(problem.order, blockIdx.x, Bc);
     const int kv_head = own.kv_head, key0 = own.key0;
     if (threadIdx.x % WARP == 0) {
         mbarrier_arrive_expect(&shared->keys_full, sizeof shared->K + sizeof shared->V);
@@ -174,20 +155,6 @@ store_dS(typename Config::T *dS, const uint32_t (&packed)[Config::Br / 4], int w
                     &packed[q / 4]);
 }
 
-/* dS of the warp's 16 queries and all keys, turned back, as a left factor. */
-template <class Config>
-static __device__ __forceinline__ void load_dS(uint32_t (&packed)[Bc / 4],
-                                               const typename Config::T *dS, int warp_query)
-{
-    const int lane = threadIdx.x % WARP;
-#pragma unroll
-    for (int k = 0; k < Bc; k += 16)
-        ldmatrix_x4_transposed(
-            &packed[k / 4],
-            shared_address(
-                &dS[swizzled<Bc>(k + lane / 16 * 8 + lane % 8, warp_query + lane / 8 % 2 * 8)]));
-}
-
 /* The queries of a tile, and the features, at which a warpgroup's half of dQ begins. */
 template <class Config>
 static __device__ __forceinline__ int first_query(int warpgroup)
@@ -199,22 +166,6 @@ template <class Config>
 static __device__ __forceinline__ int first_feature(int warpgroup)
 {
     return Config::HEAD_DIM == 64 ? 0 : 64 * warpgroup;
-}
-
-/* A warpgroup's half of a tile of dQ in the workspace: OWN_Q floats of each thread, four by four,
- * those of neighbouring threads side by side. */
-template <class Config>
-static __device__ __forceinline__ float *half_of_dQ(float *dQ, int head, int row0, int seq_q,
-                                                    int warpgroup)
-{
-    const size_t tile = (size_t)head * ceil_div(seq_q, Config::Br) + row0 / Config::Br;
-    return dQ + (tile * CONSUMERS + warpgroup) * OWN_Q * WARPGROUP;
-}
-
-/* Where in a half the thread's elements i to i + 3 lie, i a multiple of 4. */
-static __device__ __forceinline__ int own_place(int i)
-{
-    return i * WARPGROUP + 4 * (threadIdx.x % WARPGROUP);
 }
 
 /* ---- the consumers ---- */
@@ -296,7 +247,7 @@ static __device__ __forceinline__ void multiply_tile(struct consumer<Config> &c,
     wgmma_hold(c.dV);
     wgmma_hold(P);
     uint32_t A[Bc / 4];
-    load_dS<Config>(A, c.shared->dS, c.warp_query);
+    load_dS<Bc>(A, c.shared->dS, c.warp_query);
     start_columns<T, Bc, Bc, 2 * OWN_Q>(dQ, A, c.K_columns, false);
     wgmma_wait<0>();
     wgmma_hold(c.dK);
@@ -308,53 +259,7 @@ static __device__ __forceinline__ void multiply_tile(struct consumer<Config> &c,
     advance<STAGES>(c.at);
 }
 
-template <class Config>
-static __device__ __forceinline__ void
-store_keys(struct consumer<Config> &c, const struct attention_backward &call, int kv_head)
-{
-    typedef typename Config::T T;
-    const int warp_key = threadIdx.x / WARP * 16;
-    uint32_t packed[Config::HEAD_DIM / 4];
-    const size_t keys = (size_t)kv_head * call.seq_kv * call.head_dim;
-    pack_rows<T>(packed, c.dV);
-    store_rows((T *)call.dV + keys, packed, c.key0 + warp_key, call.seq_kv, call.head_dim);
-#pragma unroll
-    for (int i = 0; i < Config::HEAD_DIM / 2; i++)
-        c.dK[i] *= call.scale;
-    pack_rows<T>(packed, c.dK);
-    store_rows((T *)call.dK + keys, packed, c.key0 + warp_key, call.seq_kv, call.head_dim);
-}
-
-/* ---- dQ to its rows, and the launch ---- */
-
-/* dQ from the floats in the workspace; a block has one tile, a thread what a consumer had. */
-template <class Config>
-__global__ void backward_put_in_rows(typename Config::T *dQ, float *sums, float scale, int seq_q,
-                                     int head_dim)
-{
-    const int tiles = ceil_div(seq_q, Config::Br);
-    const int head = blockIdx.x / tiles, row0 = blockIdx.x % tiles * Config::Br;
-    const int warpgroup = threadIdx.x / WARPGROUP;
-    const float *half = half_of_dQ<Config>(sums, head, row0, seq_q, warpgroup);
-    float x[OWN_Q];
-#pragma unroll
-    for (int i = 0; i < OWN_Q; i += 4)
-        *(float4 *)&x[i] = *(const float4 *)&half[own_place(i)];
-#pragma unroll
-    for (int i = 0; i < OWN_Q; i++)
-        x[i] *= scale;
-    uint32_t packed[OWN_Q / 2];
-    pack_rows<typename Config::T>(packed, x);
-    const int lane = threadIdx.x % WARP;
-    const int first_row = row0 + first_query<Config>(warpgroup) + threadIdx.x / WARP % 4 * 16;
-#pragma unroll
-    for (int i = 0; i < OWN_Q / 2; i++) {
-        const int row = first_row + lane / ROW_LANES + 8 * (i % 2);
-        const int col = first_feature<Config>(warpgroup) + 8 * (i / 2) + lane % ROW_LANES * 2;
-        if (row < seq_q && col < head_dim)
-            *(uint32_t *)&dQ[((size_t)head * seq_q + row) * head_dim + col] = packed[i];
-    }
-}
+/* ---- the launch ---- */
 
 static cudaError_t describe(struct backward_problem *problem, const struct attention_backward *call,
                             int Br)
@@ -378,31 +283,23 @@ template <class Config>
 static cudaError_t launch_gradients(const struct attention_backward *call,
                                     void (*kernel)(struct backward_problem))
 {
-    typedef typename Config::T T;
-    const int tiles = call->batch * call->heads * ceil_div(call->seq_q, Config::Br);
-    const size_t sums = (size_t)tiles * Config::Br * Config::HEAD_DIM;
-    float *dQ = (float *)call->workspace, *D = dQ + sums;
     const int bytes = sizeof(struct shared_tiles<Config>);
     struct backward_problem problem;
     cudaError_t status = describe(&problem, call, Config::Br);
     if (status == cudaSuccess)
         status = cudaFuncSetAttribute((const void *)kernel,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (status == cudaSuccess) /* what is added to begins at 0 */
-        status = cudaMemsetAsync(dQ, 0, sums * sizeof *dQ, call->stream);
+    if (status == cudaSuccess)
+        status = begin_gradients<Config>(call);
     if (status != cudaSuccess)
         return status;
     problem.call = *call;
-    problem.D = D;
-    problem.dQ = dQ;
+    problem.order = key_order_of(call, Bc);
+    problem.D = D_of<Config>(call);
+    problem.dQ = (float *)call->workspace;
     problem.scale_log2 = call->scale * LOG2_E;
-
-    launch_row_dots<T>(call, D);
-    const int blocks = call->batch * call->kv_heads * ceil_div(call->seq_kv, Bc);
-    kernel<<<blocks, THREADS, bytes, call->stream>>>(problem);
-    backward_put_in_rows<Config><<<tiles, CONVERT_THREADS, 0, call->stream>>>(
-        (T *)call->dQ, dQ, call->scale, call->seq_q, call->head_dim);
-    return cudaGetLastError();
+    kernel<<<problem.order.tiles, THREADS, bytes, call->stream>>>(problem);
+    return finish_gradients<Config>(call);
 }
 
 #endif

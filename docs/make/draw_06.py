@@ -364,6 +364,71 @@ def picture_06_backward_mma():
     return picture
 
 
+def picture_06_backward_mma_async():
+    picture = svg.Picture("backward_mma_async: dQ is added as it lies in registers",
+                          "Left: the warp that makes an element of dQ, and thread 5's. Right: where in the workspace they are added.")
+    launches = views.traced("06", "backward_mma_async", "--heads 1 --seq 64 --head-dim 64 --type f16", 0)
+    adds, puts = (next(launch for launch in launches if name in launch.kernel)
+                  for name in ("backward_mma_async", "put_in_rows"))
+    kinds = ["c0", "c2", "c3", "c4", "c1"]
+
+    def touched(events, size, count):
+        """What each thread touches, in the order in which it does."""
+        elements = collections.defaultdict(list)
+        for event in events:
+            for lane, (_, byte) in zip(traces.lanes(event["lanes"]), traces.places(event["at"])):
+                elements[event["warp"], lane] += [divmod(byte // size + i, 64) for i in range(count)]
+        return elements
+
+    added = touched((event for block in adds.blocks for event in block.events if event["event"] == "atomic_update"), 4, 4)
+    workspace = {at: 4 if thread == (0, 5) else thread[0] for thread, places in added.items() for at in places}
+    loaded, stored = touched(views.accesses(puts), 4, 4), touched(views.accesses(puts, "store"), 2, 2)
+    matrix = {to: workspace[at] for thread in loaded for at, to in zip(loaded[thread], stored[thread])}
+    views.same(len(matrix), 64 * 64, "elements of dQ")
+    views.same(len(workspace), 4 * adds.counters["atomics"], "floats that are added")
+    bottom = views.owners(picture, 20, 44, 64, 64, 4, matrix, "dQ: 64 queries, 64 features", kinds)
+    views.owners(picture, 320, 44, 64, 64, 4, workspace, "the workspace: 64 rows of 64 floats", kinds)
+    picture.legend(600, 76, [("c0", "warp 0"), ("c2", "warp 1")])
+    picture.legend(600, 100, [("c3", "warp 2"), ("c4", "warp 3")])
+    picture.legend(600, 124, [("c1", f"thread 5: {list(matrix.values()).count(4)} floats,")])
+    picture.text(600, 152, "pairs in dQ and,", "m")
+    picture.text(600, 170, "in the workspace, fours", "m")
+    picture.down_to(bottom)
+    return picture
+
+
+def picture_06_backward_in_turn():
+    picture = svg.Picture("backward_in_turn: a tile of dQ goes from block to block",
+                          "A row is a block, a column a tile of queries. Each block adds to the tiles that see its keys; an arrow passes a turn on to the next block.")
+    launch = next(launch for launch in views.traced("06", "backward_in_turn", "--heads 1 --seq 512 --head-dim 64 --causal")
+                  if "backward_in_turn" in launch.kernel)
+    ticket = min(byte for block in launch.blocks for event in block.events if event["event"] == "atomic_update"
+                 for _, byte in traces.places(event["at"]))
+    warps, passed = 4, set()
+    for block in launch.blocks:
+        for event in block.events:
+            if event["event"] == "atomic_write" and event["warp"] == 0:
+                (_, byte), = traces.places(event["at"])
+                passed.add(((byte - ticket - 4) // 4 // warps, block.number))
+    for tile, block in passed:
+        views.same(block, sum((tile, before) in passed for before in range(block)), "blocks that add to a tile before")
+    x, y, width, height = 190, 92, 72, 52
+    picture.text(x, 52, "tiles of 64 queries", "t b")
+    for block, colour in enumerate(("c0", "c2", "c3", "c4")):
+        top = y + block * height
+        picture.text(16, top + 22, f"keys {block * 128} to {block * 128 + 127}", "t")
+        picture.cells(colour, [(x + tile * width, top, width - 8, 34) for tile, owner in passed if owner == block])
+    for tile, block in passed:
+        picture.text(x + tile * width + width / 2 - 4, y + block * height + 22, f"turn {block}", "in s b", "middle")
+        if (tile, block + 1) in passed:
+            picture.arrow("ow", x + tile * width + width / 2 - 4, y + block * height + 35, x + tile * width + width / 2 - 4, y + (block + 1) * height - 1)
+    for tile in range(8):
+        picture.text(x + tile * width + width / 2 - 4, 78, str(tile), "m", "middle")
+    bottom = y + 4 * height + 10
+    picture.text(16, bottom, "Down a column: the order of the additions, always this one. Along a row: the order in which a block goes.", "m")
+    return picture
+
+
 def pages_of(launch, block, page):
     """The pages of the pool from which a block loads keys, in that order, each with its keys."""
     keys = collections.defaultdict(set)

@@ -7,6 +7,7 @@
 #include "harness/refusal.h"
 
 #include "06_causal_half/06_step.c"
+#include "06_causal_half/backward/backward_plan.h"
 #include "06_causal_half/hopper/hopper_plan.h"
 
 static const struct attention_kernel *causal_half_kernels(void)
@@ -297,6 +298,24 @@ TEST(plans_06, decode_covers_every_key_of_every_row_once)
     cr_expect(judged >= 2 * RANDOM_SHAPES, "%d plans", judged);
 }
 
+static void judge_async_tiles(const struct attention *call, const struct device_limits *device)
+{
+    if (device->architecture < 80 || call->head_dim == 0)
+        return;
+    const int cols = call->head_dim <= 64 ? 64 : 128;
+    const bool small = small_async_tiles(call->head_dim, device);
+    cr_assert(!small || cols == 128, "narrow rows have no small tiles");
+    cr_assert(BACKWARD_ASYNC_BYTES(small, cols) <= device->shared_bytes);
+    judged++;
+}
+
+TEST(plans_06, tiles_of_gradients_fit_the_device)
+{
+    judged = 0;
+    cr_expect(plan_attention_calls(judge_async_tiles, 8, true) >= ATTENTION_CALLS);
+    cr_expect(judged >= RANDOM_SHAPES / 2, "%d plans", judged);
+}
+
 /* The formulas loop over the tiles, so a very long sequence would take too long. */
 static void judge_rows(const struct attention *call, const struct device_limits *device)
 {
@@ -329,16 +348,26 @@ static void judge_first_query(const struct attention *call, int key0, int Br)
               "no query of the first tile sees key %d", key0);
 }
 
-/* Each tile of keys of each head must be some block's, once; with a mask the keys that most queries
- * see come first. */
+/* Where the keys of the block before begin, or 0 where a group of heads begins. */
+static int previous_key(struct tile_order order, int block, int Bc)
+{
+    const bool first = block % (order.group * order.row_tiles) == 0;
+    return first ? 0 : key_tile_of(order, block - 1, Bc).key0;
+}
+
+/* Each tile of keys of each head must be some block's, once. In each group of heads keys come in
+ * order: with a mask the first are seen by most queries, and where blocks take turns, they wait for
+ * the keys before. */
 static void judge_key_tiles(const struct attention *call, const struct device_limits *device)
 {
     (void)device;
     if (!plan_has_pairs(call))
         return;
-    const int Bc = BACKWARD_WGMMA_KEYS, kv_heads = call->batch * call->kv_heads;
+    const struct attention_backward backward_call = plan_backward_of(call);
+    const int Bc = BACKWARD_BLOCK_KEYS, kv_heads = call->batch * call->kv_heads;
+    const struct tile_order order = key_order_of(&backward_call, Bc);
     const long long tiles = call->seq_kv / Bc + (call->seq_kv % Bc != 0), all = kv_heads * tiles;
-    cr_assert(all <= INT_MAX);
+    cr_assert(all <= INT_MAX && order.tiles == all);
     const bool few = all <= 128;
     uint64_t state = (uint64_t)all;
     struct canvas canvas;
@@ -346,12 +375,10 @@ static void judge_key_tiles(const struct attention *call, const struct device_li
         canvas_begin(&canvas, kv_heads, call->seq_kv, 1, Bc);
     for (int n = 0; n < (few ? all : 8); n++) {
         const int block = chosen_tile(&state, n, (int)all, few);
-        const struct key_tile own = key_tile_of(call->causal, block, kv_heads, call->seq_kv);
+        const struct key_tile own = key_tile_of(order, block, Bc);
         cr_assert(own.kv_head >= 0 && own.kv_head < kv_heads);
         cr_assert(own.key0 >= 0 && own.key0 < call->seq_kv && own.key0 % Bc == 0);
-        const long long tile = own.key0 / Bc;
-        cr_assert(block ==
-                  (call->causal ? tile * kv_heads + own.kv_head : own.kv_head * tiles + tile));
+        cr_assert(own.key0 >= previous_key(order, block, Bc), "keys before these come later");
         if (few)
             canvas_paint(&canvas, own.kv_head, own.kv_head + 1, own.key0, own.key0 + (long long)Bc);
         judge_first_query(call, own.key0, BACKWARD_WGMMA_QUERIES(call->head_dim));
@@ -371,7 +398,7 @@ TEST(plans_06, tiles_of_keys_are_owned_once_and_meet_all_queries_that_see_them)
 }
 
 /* The formulas loop over the tiles, as forward. A workspace holds D, and dQ in floats: rows as they
- * are, or whole tiles. */
+ * are, or whole tiles; and at most a turn of each 1,024 of these, and a counter. */
 static void judge_gradients(const struct attention *call, const struct device_limits *device)
 {
     (void)device;
@@ -381,10 +408,11 @@ static void judge_gradients(const struct attention *call, const struct device_li
     const struct attention_backward backward_call = plan_backward_of(call);
     const double queries = (double)attention_query_rows(call);
     const double padded = (double)plan_tiles(call, 128) * 128.0 * 128.0;
+    const double turns = padded / 1024.0 + 1.0;
     for (; row->about.name; row++, judged++) {
         plan_backward_row(row, call, 2);
         const double floats = (double)row->workspace(&backward_call) / sizeof(float);
-        cr_assert(floats >= queries * (call->head_dim + 1.0) && floats <= padded + queries,
+        cr_assert(floats >= queries * (call->head_dim + 1.0) && floats <= padded + queries + turns,
                   "%s: a workspace of %g floats", row->about.name, floats);
     }
 }

@@ -26,6 +26,13 @@ CALL_TEST(contract, refused_backward_pointers,
           ladder_refused_arrays(PROBLEM, kernels(),
                                 SIZES(((struct size){1, 2, 1, 5, 9, 16, false, TENSOR_F16})), 9))
 
+TEST(contract, same_half_bits_in_ten_runs)
+{
+    static const char *const names[] = {"backward_in_turn", NULL};
+    check_same_bits(kernels(), names, (struct size){1, 2, 1, 70, 700, 72, false, TENSOR_F16});
+    check_same_bits(kernels(), names, (struct size){2, 2, 2, 300, 270, 40, true, TENSOR_BF16});
+}
+
 TEST(counters, backward_costs)
 {
     static const struct size counted[] = {{1, 1, 1, 128, 64, 16, false, TENSOR_F16},
@@ -59,15 +66,27 @@ TEST(counters, masked_backward_tiles)
 
 TEST(counters, no_backward_bank_conflicts)
 {
-    const struct size size = {1, 1, 1, 130, 70, 64, false, TENSOR_F16};
-    EACH_COUNTED (kernel, kernels()) {
-        struct counters counters;
-        if (!ladder_count(PROBLEM, kernels(), kernel->about.name, SIZES(size), &counters))
-            continue;
-        cr_expect(counters.shared_wavefronts == counters.shared_wavefronts_ideal,
-                  "%s: %llu wavefronts, ideally %llu", kernel->about.name,
-                  counters.shared_wavefronts, counters.shared_wavefronts_ideal);
-    }
+    static const struct size cases[] = {{1, 1, 1, 130, 70, 64, false, TENSOR_F16},
+                                        {1, 1, 1, 70, 130, 128, false, TENSOR_F16}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        EACH_COUNTED (kernel, kernels()) {
+            struct counters counters;
+            if (!ladder_count(PROBLEM, kernels(), kernel->about.name, SIZES(cases[i]), &counters))
+                continue;
+            cr_expect(counters.shared_wavefronts == counters.shared_wavefronts_ideal,
+                      "%s: head_dim %d: %llu wavefronts, ideally %llu", kernel->about.name,
+                      cases[i].head_dim, counters.shared_wavefronts,
+                      counters.shared_wavefronts_ideal);
+        }
+}
+
+/* Among the devices is an sm_86, where a block has 99 KB of shared memory: each rung fits. */
+TEST(devices, backward_on_several)
+{
+    static const struct size cases[] = {{1, 2, 1, 70, 45, 64, false, TENSOR_F16},
+                                        {1, 3, 1, 200, 145, 104, true, TENSOR_F16}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ladder_devices(PROBLEM, kernels(), SIZES(cases[i]));
 }
 
 TEST(launches, backward_errors_and_streams)

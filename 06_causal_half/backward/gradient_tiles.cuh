@@ -1,0 +1,153 @@
+/*
+ * What the rungs after backward_mma agree on: which keys a block owns, how tiles lie in shared
+ * memory, and dQ in the workspace, as threads have it, and from there to its rows.
+ */
+#ifndef GRADIENT_TILES_CUH
+#define GRADIENT_TILES_CUH
+
+#include "06_causal_half/06_step.h"
+#include "backward_plan.h"
+#include "row_dots.cuh"
+
+static const int STAGES = 2;
+static const int PANEL = 64; /* columns of a panel: rows of 128 bytes, which meet all banks */
+
+/* Where in a tile of ROWS rows the 8 elements of row `row` from column `col`, a multiple of 8,
+ * begin. */
+template <int ROWS>
+static __device__ __forceinline__ int swizzled(int row, int col)
+{
+    return (col / PANEL * ROWS + row) * PANEL + (col % PANEL ^ row % 8 * 8);
+}
+
+/* dS of 16 queries, from `query` on, and of as many of the Bc keys, from `key` on, as `packed`
+ * holds; turned back, as a left factor. */
+template <int Bc, typename T, int COUNT>
+static __device__ __forceinline__ void load_dS(uint32_t (&packed)[COUNT], const T *dS, int query,
+                                               int key = 0)
+{
+    const int lane = threadIdx.x % WARP;
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 4)
+        ldmatrix_x4_transposed(
+            &packed[i], shared_address(&dS[swizzled<Bc>(key + 4 * i + lane / 16 * 8 + lane % 8,
+                                                        query + lane / 8 % 2 * 8)]));
+}
+
+/* Stores dK and dV of the warp's 16 keys, which begin with first_key, and of features from
+ * first_col on. */
+template <typename T, int COUNT>
+static __device__ __forceinline__ void store_keys(float (&dK)[COUNT], const float (&dV)[COUNT],
+                                                  const struct attention_backward &call,
+                                                  int kv_head, int first_key, int first_col = 0)
+{
+    const size_t keys = (size_t)kv_head * call.seq_kv * call.head_dim;
+    uint32_t packed[COUNT / 2];
+    pack_rows<T>(packed, dV);
+    store_rows((T *)call.dV + keys, packed, first_key, call.seq_kv, call.head_dim, first_col);
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+        dK[i] *= call.scale;
+    pack_rows<T>(packed, dK);
+    store_rows((T *)call.dK + keys, packed, first_key, call.seq_kv, call.head_dim, first_col);
+}
+
+/* ---- dQ in the workspace ---- */
+
+/* It lies there as threads have it after a product. What a warp makes at once is a part, 16 queries
+ * and 64 features, OWN_Q floats of each lane. Parts lie one below the other, a panel of features
+ * behind the other, and a head has whole tiles of queries. */
+static const int PART_ROWS = 16, PART = PART_ROWS * PANEL;
+static const int OWN_Q = PART / WARP;
+
+/* A block of the last kernel has four parts that lie one below the other. */
+static const int PUT_ROWS = 4 * PART_ROWS, PUT_THREADS = 4 * WARP;
+
+template <class Config>
+static __host__ __device__ __forceinline__ int padded_queries(int seq_q)
+{
+    return ceil_div(ceil_div(seq_q, Config::Br) * Config::Br, PUT_ROWS) * PUT_ROWS;
+}
+
+/* The part that begins with this query, a multiple of 16, and this feature, a multiple of 64. */
+template <class Config>
+static __device__ __forceinline__ float *part_of_dQ(float *dQ, int head, int row, int col,
+                                                    int seq_q)
+{
+    const size_t panel = (size_t)head * (Config::HEAD_DIM / PANEL) + col / PANEL;
+    return dQ + (panel * padded_queries<Config>(seq_q) + row) * PANEL;
+}
+
+/* Where in a part the lane's elements i to i + 3 lie, i a multiple of 4: four floats of each lane,
+ * those of neighbouring lanes side by side. */
+static __device__ __forceinline__ int own_place(int i)
+{
+    return i * WARP + 4 * (threadIdx.x % WARP);
+}
+
+/* dQ from the floats in the workspace, which has padded_rows queries for each head and panel. */
+template <typename T, int HEAD_DIM>
+__global__ void backward_put_in_rows(T *dQ, const float *sums, float scale, int padded_rows,
+                                     int seq_q, int head_dim)
+{
+    const int panels = HEAD_DIM / PANEL, down = padded_rows / PUT_ROWS;
+    const int panel = blockIdx.x / down, head = panel / panels, col0 = panel % panels * PANEL;
+    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    const int row0 = blockIdx.x % down * PUT_ROWS + warp * PART_ROWS;
+    const float *part = sums + ((size_t)blockIdx.x * PUT_ROWS + warp * PART_ROWS) * PANEL;
+    float x[OWN_Q];
+#pragma unroll
+    for (int i = 0; i < OWN_Q; i += 4)
+        *(float4 *)&x[i] = *(const float4 *)&part[own_place(i)];
+#pragma unroll
+    for (int i = 0; i < OWN_Q; i++)
+        x[i] *= scale;
+    uint32_t packed[OWN_Q / 2];
+    pack_rows<T>(packed, x);
+#pragma unroll
+    for (int i = 0; i < OWN_Q / 2; i++) {
+        const int row = row0 + lane / ROW_LANES + 8 * (i % 2);
+        const int col = col0 + 8 * (i / 2) + lane % ROW_LANES * 2;
+        if (row < seq_q && col < head_dim)
+            *(uint32_t *)&dQ[((size_t)head * seq_q + row) * head_dim + col] = packed[i];
+    }
+}
+
+/* ---- launches around a rung's kernel ---- */
+
+/* In the workspace D comes behind dQ. */
+template <class Config>
+static float *D_of(const struct attention_backward *call)
+{
+    const size_t heads = (size_t)call->batch * call->heads;
+    return (float *)call->workspace +
+           heads * padded_queries<Config>(call->seq_q) * Config::HEAD_DIM;
+}
+
+/* Before it: dQ in the workspace begins at 0, for it is added to, and D is made. */
+template <class Config>
+static cudaError_t begin_gradients(const struct attention_backward *call)
+{
+    float *D = D_of<Config>(call);
+    const size_t bytes = (char *)D - (char *)call->workspace;
+    const cudaError_t status = cudaMemsetAsync(call->workspace, 0, bytes, call->stream);
+    if (status == cudaSuccess)
+        launch_row_dots<typename Config::T>(call, D);
+    return status;
+}
+
+/* Behind it: dQ goes to its rows. */
+template <class Config>
+static cudaError_t finish_gradients(const struct attention_backward *call)
+{
+    typedef typename Config::T T;
+    const int padded = padded_queries<Config>(call->seq_q);
+    const int panels = call->batch * call->heads * (Config::HEAD_DIM / PANEL);
+    backward_put_in_rows<T, Config::HEAD_DIM>
+        <<<panels *(padded / PUT_ROWS), PUT_THREADS, 0, call->stream>>>(
+            (T *)call->dQ, (const float *)call->workspace, call->scale, padded, call->seq_q,
+            call->head_dim);
+    return cudaGetLastError();
+}
+
+#endif
