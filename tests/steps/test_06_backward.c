@@ -70,7 +70,7 @@ TEST(counters, no_backward_bank_conflicts)
                                         {1, 1, 1, 70, 130, 128, false, TENSOR_F16}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         EACH_COUNTED (kernel, kernels()) {
-            struct counters counters;
+            struct counters counters = {0};
             if (!ladder_count(PROBLEM, kernels(), kernel->about.name, SIZES(cases[i]), &counters))
                 continue;
             cr_expect(counters.shared_wavefronts == counters.shared_wavefronts_ideal,
