@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
         const int stage = tile % STAGES, next_stage = (tile + 1) % STAGES;
         cp_async_wait<0>();
         /* Every thread's copies into this stage are there; and all warps are done with the other
-         * stage, which is filled next, and with dS. */
+         * stage, which is filled next, and with dS and P. */
         __syncthreads();
         const struct place next = next_place<Config>(place, passing, call.seq_q);
         if (tile + 1 < passing.tiles)
