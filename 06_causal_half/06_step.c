@@ -607,8 +607,8 @@ static struct passed passed(const struct attention_backward *call, int Br, int B
 /*
  * Every rung makes D of dO and O, 8 elements at a time, and loads LSE and D for each query that
  * passes a tile of keys. `loads` bring `elements` more of Q, dO, K and V; `sums` are floats of dQ
- * that the last kernel loads four at a time, to store it `store` elements at a time. dK and dV are
- * stored in pairs. Atomics are not counted here.
+ * that the last kernel loads four at a time, to store it eight elements at a time. dK and dV are
+ * stored `store` elements at a time. Atomics are not counted here.
  */
 static struct cost gradients_cost(const struct attention_backward *call, long long loads,
                                   long long elements, long long passed_queries, long long sums,
@@ -618,7 +618,7 @@ static struct cost gradients_cost(const struct attention_backward *call, long lo
     const long long keys = attention_backward_key_rows(call);
     const long long floats = 2LL * call->batch * call->heads * passed_queries;
     return (struct cost){loads + 2 * rows * d / 8 + floats + sums / 4,
-                         keys * d + rows + rows * d / store,
+                         2 * keys * d / store + rows + rows * d / 8,
                          2 * (elements + 2 * rows * d) + 4 * (floats + sums),
                          4 * keys * d + 4 * rows + 2 * rows * d};
 }
@@ -643,7 +643,7 @@ static struct cost backward_mma_cost(const struct attention_backward *call)
     const struct passed of_head = passed(call, BACKWARD_QUERIES, BACKWARD_KEYS);
     const long long elements = loaded_elements(call, of_head);
     const long long sums = (long long)attention_backward_query_rows(call) * call->head_dim;
-    return gradients_cost(call, elements / 8, elements, of_head.queries, sums, 8);
+    return gradients_cost(call, elements / 8, elements, of_head.queries, sums, 2);
 }
 
 /* Floats of dQ in whole tiles of Br queries, features rounded up. */
