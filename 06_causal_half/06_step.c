@@ -705,7 +705,7 @@ static size_t backward_wgmma_workspace(const struct attention_backward *call)
 }
 
 /* Q, dO, K and V come a box of 64 columns at a time. */
-static struct cost backward_wgmma_cost(const struct attention_backward *call)
+static struct cost warpgroups_cost(const struct attention_backward *call, int store)
 {
     const int panels = call->head_dim <= 64 ? 1 : 2, Br = BACKWARD_WGMMA_QUERIES(call->head_dim);
     const struct passed of_head = passed(call, Br, BACKWARD_BLOCK_KEYS);
@@ -714,7 +714,17 @@ static struct cost backward_wgmma_cost(const struct attention_backward *call)
     const long long key_tiles = ceil_div(call->seq_kv, BACKWARD_BLOCK_KEYS);
     const long long boxes = 2 * panels * (kv_heads * key_tiles + heads * of_head.tiles);
     return gradients_cost(call, boxes, loaded_elements(call, of_head), of_head.queries,
-                          tiles_of_dQ(call, Br), 2);
+                          tiles_of_dQ(call, Br), store);
+}
+
+static struct cost backward_wgmma_cost(const struct attention_backward *call)
+{
+    return warpgroups_cost(call, 2);
+}
+
+static struct cost backward_one_barrier_cost(const struct attention_backward *call)
+{
+    return warpgroups_cost(call, 8);
 }
 
 #define BACKWARD_LIMITS                                                                            \
@@ -766,6 +776,13 @@ static const struct attention_backward_kernel backward[] = {
                         "matrix_multiplies <= 21000000, atomics <= 8, global_loads <= 9300",
         .about.after = "backward_wgmma", .about.architecture = "sm_90a", BLOCK_KEYS_LIMITS,
         .workspace = backward_wgmma_workspace, .cost = backward_wgmma_cost),
+    ATTENTION_BACKWARD_ROW(
+        backward_one_barrier, "30_backward_one_barrier.cu",
+        "the tensor cores take dS from where it lies, and dQ is added from registers again",
+        .about.claims = "--heads 1 --seq 256 --head-dim 64: matrix_multiplies >= 20000000, "
+                        "matrix_multiplies <= 21000000, barriers <= 8, shared_wavefronts <= 14000",
+        .about.after = "backward_bulk_adds", .about.architecture = "sm_90a", BLOCK_KEYS_LIMITS,
+        .workspace = backward_wgmma_workspace, .cost = backward_one_barrier_cost),
     {.about.name = NULL},
 };
 
