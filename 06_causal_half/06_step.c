@@ -758,7 +758,7 @@ static const struct attention_backward_kernel backward[] = {
         backward_in_turn, "29_backward_in_turn.cu",
         "blocks add to a tile of dQ in one order, always the same: the same bits in every run",
         .about.claims = "--heads 1 --seq 256 --head-dim 64: matrix_multiplies >= 20000000, "
-                        "matrix_multiplies <= 21000000, global_stores >= 30000, "
+                        "matrix_multiplies <= 21000000, global_stores >= 25000, "
                         "copies_ahead >= 5500",
         .about.after = "backward_mma_async", .about.architecture = "sm_80", .about.polls = true,
         BLOCK_KEYS_LIMITS, .workspace = backward_in_turn_workspace, .cost = backward_in_turn_cost),
@@ -779,8 +779,9 @@ static const struct attention_backward_kernel backward[] = {
     ATTENTION_BACKWARD_ROW(
         backward_one_barrier, "30_backward_one_barrier.cu",
         "the tensor cores take dS from where it lies, and dQ is added from registers again",
-        .about.claims = "--heads 1 --seq 256 --head-dim 64: matrix_multiplies >= 20000000, "
-                        "matrix_multiplies <= 21000000, barriers <= 8, shared_wavefronts <= 14000",
+        .about.claims =
+            "--heads 1 --seq-q 1024 --seq-kv 128 --head-dim 128: matrix_multiplies >= 80000000, "
+            "matrix_multiplies <= 84000000, barriers <= 17, shared_wavefronts <= 53000",
         .about.after = "backward_bulk_adds", .about.architecture = "sm_90a", BLOCK_KEYS_LIMITS,
         .workspace = backward_wgmma_workspace, .cost = backward_one_barrier_cost),
     {.about.name = NULL},

@@ -1,5 +1,5 @@
 /*
- * What backward_wgmma (25_backward_wgmma.cu) brings and the rung after it keeps: the producer, and
+ * What backward_wgmma (25_backward_wgmma.cu) brings and the rungs after it keep: the producer, and
  * what a consumer does with a tile. How dQ gets to the workspace is each rung's own; it defines
  * shared_tiles, with the places that are named here.
  */
