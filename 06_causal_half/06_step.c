@@ -607,8 +607,8 @@ static struct passed passed(const struct attention_backward *call, int Br, int B
 /*
  * Every rung makes D of dO and O, 8 elements at a time, and loads LSE and D for each query that
  * passes a tile of keys. `loads` bring `elements` more of Q, dO, K and V; `sums` are floats of dQ
- * that the last kernel loads four at a time, to store it `store` elements at a time. dK and dV are
- * stored in pairs. Atomics are not counted here.
+ * that the last kernel loads four at a time, to store it eight elements at a time. dK and dV are
+ * stored `store` elements at a time. Atomics are not counted here.
  */
 static struct cost gradients_cost(const struct attention_backward *call, long long loads,
                                   long long elements, long long passed_queries, long long sums,
@@ -618,7 +618,7 @@ static struct cost gradients_cost(const struct attention_backward *call, long lo
     const long long keys = attention_backward_key_rows(call);
     const long long floats = 2LL * call->batch * call->heads * passed_queries;
     return (struct cost){loads + 2 * rows * d / 8 + floats + sums / 4,
-                         keys * d + rows + rows * d / store,
+                         2 * keys * d / store + rows + rows * d / 8,
                          2 * (elements + 2 * rows * d) + 4 * (floats + sums),
                          4 * keys * d + 4 * rows + 2 * rows * d};
 }
@@ -643,7 +643,7 @@ static struct cost backward_mma_cost(const struct attention_backward *call)
     const struct passed of_head = passed(call, BACKWARD_QUERIES, BACKWARD_KEYS);
     const long long elements = loaded_elements(call, of_head);
     const long long sums = (long long)attention_backward_query_rows(call) * call->head_dim;
-    return gradients_cost(call, elements / 8, elements, of_head.queries, sums, 8);
+    return gradients_cost(call, elements / 8, elements, of_head.queries, sums, 2);
 }
 
 /* Floats of dQ in whole tiles of Br queries, features rounded up. */
@@ -705,7 +705,7 @@ static size_t backward_wgmma_workspace(const struct attention_backward *call)
 }
 
 /* Q, dO, K and V come a box of 64 columns at a time. */
-static struct cost backward_wgmma_cost(const struct attention_backward *call)
+static struct cost warpgroups_cost(const struct attention_backward *call, int store)
 {
     const int panels = call->head_dim <= 64 ? 1 : 2, Br = BACKWARD_WGMMA_QUERIES(call->head_dim);
     const struct passed of_head = passed(call, Br, BACKWARD_BLOCK_KEYS);
@@ -714,7 +714,17 @@ static struct cost backward_wgmma_cost(const struct attention_backward *call)
     const long long key_tiles = ceil_div(call->seq_kv, BACKWARD_BLOCK_KEYS);
     const long long boxes = 2 * panels * (kv_heads * key_tiles + heads * of_head.tiles);
     return gradients_cost(call, boxes, loaded_elements(call, of_head), of_head.queries,
-                          tiles_of_dQ(call, Br), 2);
+                          tiles_of_dQ(call, Br), store);
+}
+
+static struct cost backward_wgmma_cost(const struct attention_backward *call)
+{
+    return warpgroups_cost(call, 2);
+}
+
+static struct cost backward_one_barrier_cost(const struct attention_backward *call)
+{
+    return warpgroups_cost(call, 8);
 }
 
 #define BACKWARD_LIMITS                                                                            \
@@ -748,7 +758,7 @@ static const struct attention_backward_kernel backward[] = {
         backward_in_turn, "29_backward_in_turn.cu",
         "blocks add to a tile of dQ in one order, always the same: the same bits in every run",
         .about.claims = "--heads 1 --seq 256 --head-dim 64: matrix_multiplies >= 20000000, "
-                        "matrix_multiplies <= 21000000, global_stores >= 30000, "
+                        "matrix_multiplies <= 21000000, global_stores >= 25000, "
                         "copies_ahead >= 5500",
         .about.after = "backward_mma_async", .about.architecture = "sm_80", .about.polls = true,
         BLOCK_KEYS_LIMITS, .workspace = backward_in_turn_workspace, .cost = backward_in_turn_cost),
@@ -766,6 +776,14 @@ static const struct attention_backward_kernel backward[] = {
                         "matrix_multiplies <= 21000000, atomics <= 8, global_loads <= 9300",
         .about.after = "backward_wgmma", .about.architecture = "sm_90a", BLOCK_KEYS_LIMITS,
         .workspace = backward_wgmma_workspace, .cost = backward_wgmma_cost),
+    ATTENTION_BACKWARD_ROW(
+        backward_one_barrier, "30_backward_one_barrier.cu",
+        "the tensor cores take dS from where it lies, and dQ is added from registers again",
+        .about.claims =
+            "--heads 1 --seq-q 1024 --seq-kv 128 --head-dim 128: matrix_multiplies >= 80000000, "
+            "matrix_multiplies <= 84000000, barriers <= 17, shared_wavefronts <= 53000",
+        .about.after = "backward_bulk_adds", .about.architecture = "sm_90a", BLOCK_KEYS_LIMITS,
+        .workspace = backward_wgmma_workspace, .cost = backward_one_barrier_cost),
     {.about.name = NULL},
 };
 

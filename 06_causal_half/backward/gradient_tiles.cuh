@@ -62,6 +62,7 @@ static const int OWN_Q = PART / WARP;
 
 /* A block of the last kernel has four parts that lie one below the other. */
 static const int PUT_ROWS = 4 * PART_ROWS, PUT_THREADS = 4 * WARP;
+static const int PUT_PAD = 8; /* so that the rows of a store begin in other banks */
 
 template <class Config>
 static __host__ __device__ __forceinline__ int padded_queries(int seq_q)
@@ -104,12 +105,20 @@ __global__ void backward_put_in_rows(T *dQ, const float *sums, float scale, int 
         x[i] *= scale;
     uint32_t packed[OWN_Q / 2];
     pack_rows<T>(packed, x);
+    /* A lane has pairs; through shared memory it gets eight neighbours to store at once. */
+    __shared__ __align__(16) T rows[PUT_ROWS][PANEL + PUT_PAD];
+    T(*part_rows)[PANEL + PUT_PAD] = &rows[warp * PART_ROWS];
 #pragma unroll
-    for (int i = 0; i < OWN_Q / 2; i++) {
-        const int row = row0 + lane / ROW_LANES + 8 * (i % 2);
-        const int col = col0 + 8 * (i / 2) + lane % ROW_LANES * 2;
-        if (row < seq_q && col < head_dim)
-            *(uint32_t *)&dQ[((size_t)head * seq_q + row) * head_dim + col] = packed[i];
+    for (int i = 0; i < OWN_Q / 2; i++)
+        *(uint32_t *)&part_rows[lane / ROW_LANES + 8 * (i % 2)]
+                               [8 * (i / 2) + lane % ROW_LANES * 2] = packed[i];
+    __syncwarp(); /* the part is there before a lane reads what others stored */
+#pragma unroll
+    for (int i = lane; i < PART / 8; i += WARP) {
+        const int row = i / (PANEL / 8), col = i % (PANEL / 8) * 8;
+        if (row0 + row < seq_q && col0 + col < head_dim)
+            *(uint4 *)&dQ[((size_t)head * seq_q + row0 + row) * head_dim + col0 + col] =
+                *(const uint4 *)&part_rows[row][col];
     }
 }
 

@@ -1,5 +1,5 @@
 /*
- * What backward_wgmma (25_backward_wgmma.cu) brings and the rung after it keeps: the producer, and
+ * What backward_wgmma (25_backward_wgmma.cu) brings and the rungs after it keep: the producer, and
  * what a consumer does with a tile. How dQ gets to the workspace is each rung's own; it defines
  * shared_tiles, with the places that are named here.
  */
@@ -101,7 +101,7 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
     for (int stage = 0; stage < STAGES; stage++) {
         mbarrier_init(&shared->Q_full[stage], WARP);
         mbarrier_init(&shared->dO_full[stage], 1);
-        mbarrier_init(&shared->empty[stage], WARPGROUP / WARP * CONSUMERS);
+        mbarrier_init(&shared->empty[stage], WARPGROUP * CONSUMERS);
     }
     mbarrier_init_fence();
 }
@@ -202,30 +202,30 @@ static __device__ __forceinline__ void begin_keys(struct consumer<Config> &c,
         c.dK[i] = c.dV[i] = 0.0f;
 }
 
-/* Adds what a tile of queries gives to dK and dV, and makes the thread's part of its dQ. */
+/* Pᵀ and dSᵀ of a tile of queries, rounded, as left factors. */
 template <class Config, bool CAUSAL>
-static __device__ __forceinline__ void multiply_tile(struct consumer<Config> &c, float (&dQ)[OWN_Q],
-                                                     int row0, int seq_q, int seq_kv)
+static __device__ __forceinline__ void
+make_factors(struct consumer<Config> &c, uint32_t (&P)[Config::Br / 4],
+             uint32_t (&packed)[Config::Br / 4], int row0, int seq_q, int seq_kv)
 {
-    typedef typename Config::T T;
-    const int HEAD_DIM = Config::HEAD_DIM, Br = Config::Br;
-    const int lane = threadIdx.x % WARP, warp_key = threadIdx.x / WARP * 16;
+    const int Br = Config::Br, lane = threadIdx.x % WARP;
     const int g = lane / ROW_LANES, t = lane % ROW_LANES;
-    const T *Q = c.shared->Q[c.at.stage], *dO = c.shared->dO[c.at.stage];
+    const int stage = c.at.stage;
     float S[Br / 2], dS[Br / 2];
-    mbarrier_wait(&c.shared->Q_full[c.at.stage], c.at.phase);
-    start_rows<Config>(S, c.K_rows, Q);
-    mbarrier_wait(&c.shared->dO_full[c.at.stage], c.at.phase);
-    start_rows<Config>(dS, c.V_rows, dO);
+    mbarrier_wait(&c.shared->Q_full[stage], c.at.phase);
+    start_rows<Config>(S, c.K_rows, c.shared->Q[stage]);
+    mbarrier_wait(&c.shared->dO_full[stage], c.at.phase);
+    start_rows<Config>(dS, c.V_rows, c.shared->dO[stage]);
 
     wgmma_wait<1>(); /* Sᵀ is there */
     wgmma_hold(S);
     const bool masked = visible_keys<CAUSAL>(row0, seq_q, seq_kv) < c.key0 + Bc;
+    const int first_key = c.key0 + threadIdx.x / WARP * 16 + g;
 #pragma unroll
     for (int i = 0; i < Br / 2; i++) {
         const int row = 8 * (i / 4) + 2 * t + i % 2;
-        S[i] = exp2_approximate(S[i] * c.scale_log2 - c.shared->LSE[c.at.stage][row]);
-        const int key = c.key0 + warp_key + g + 8 * (i / 2 % 2);
+        S[i] = exp2_approximate(S[i] * c.scale_log2 - c.shared->LSE[stage][row]);
+        const int key = first_key + 8 * (i / 2 % 2);
         if (masked && key >= visible_keys<CAUSAL>(row0 + row, seq_q, seq_kv))
             S[i] = 0.0f;
     }
@@ -233,13 +233,24 @@ static __device__ __forceinline__ void multiply_tile(struct consumer<Config> &c,
     wgmma_hold(dS);
 #pragma unroll
     for (int i = 0; i < Br / 2; i++)
-        dS[i] = S[i] * (dS[i] - c.shared->D[c.at.stage][8 * (i / 4) + 2 * t + i % 2]);
+        dS[i] = S[i] * (dS[i] - c.shared->D[stage][8 * (i / 4) + 2 * t + i % 2]);
+    pack_rows<typename Config::T>(P, S);
+    pack_rows<typename Config::T>(packed, dS);
+}
+
+/* Adds what a tile of queries gives to dK and dV, and makes the thread's part of its dQ. */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ void multiply_tile(struct consumer<Config> &c, float (&dQ)[OWN_Q],
+                                                     int row0, int seq_q, int seq_kv)
+{
+    typedef typename Config::T T;
+    const int HEAD_DIM = Config::HEAD_DIM, Br = Config::Br;
+    const T *Q = c.shared->Q[c.at.stage], *dO = c.shared->dO[c.at.stage];
     uint32_t P[Br / 4], packed[Br / 4];
-    pack_rows<T>(P, S);
-    pack_rows<T>(packed, dS);
+    make_factors<Config, CAUSAL>(c, P, packed, row0, seq_q, seq_kv);
     start_columns<T, Br, Br, HEAD_DIM>(c.dV, P, dO, true);
     named_barrier_sync(1, WARPGROUP * CONSUMERS); /* nobody reads the last tile's dS */
-    store_dS<Config>(c.shared->dS, packed, warp_key);
+    store_dS<Config>(c.shared->dS, packed, threadIdx.x / WARP * 16);
     start_columns<T, Br, Br, HEAD_DIM>(c.dK, packed, Q, true);
     named_barrier_sync(2, WARPGROUP * CONSUMERS); /* dS is complete */
 
@@ -254,8 +265,7 @@ static __device__ __forceinline__ void multiply_tile(struct consumer<Config> &c,
     wgmma_hold(packed);
     wgmma_hold(dQ);
     wgmma_hold(A);
-    if (lane == 0)
-        mbarrier_arrive(&c.shared->empty[c.at.stage]);
+    mbarrier_arrive(&c.shared->empty[c.at.stage]);
     advance<STAGES>(c.at);
 }
 

@@ -383,8 +383,11 @@ def picture_06_backward_mma_async():
 
     added = touched((event for block in adds.blocks for event in block.events if event["event"] == "atomic_update"), 4, 4)
     workspace = {at: 4 if thread == (0, 5) else thread[0] for thread, places in added.items() for at in places}
-    loaded, stored = touched(views.accesses(puts), 4, 4), touched(views.accesses(puts, "store"), 2, 2)
-    matrix = {to: workspace[at] for thread in loaded for at, to in zip(loaded[thread], stored[thread])}
+    loaded, stored = touched(views.accesses(puts), 4, 4), touched(views.accesses(puts, "store"), 2, 8)
+    put = touched(views.accesses(puts, "store", space="shared"), 2, 2)
+    taken = touched(views.accesses(puts, space="shared"), 2, 8)
+    passed = {at: workspace[place] for thread in loaded for at, place in zip(put[thread], loaded[thread])}
+    matrix = {to: passed[at] for thread in taken for at, to in zip(taken[thread], stored[thread])}
     views.same(len(matrix), 64 * 64, "elements of dQ")
     views.same(len(workspace), 4 * adds.counters["atomics"], "floats that are added")
     bottom = views.owners(picture, 20, 44, 64, 64, 4, matrix, "dQ: 64 queries, 64 features", kinds)
@@ -427,6 +430,53 @@ def picture_06_backward_in_turn():
         picture.text(x + tile * width + width / 2 - 4, 78, str(tile), "m", "middle")
     bottom = y + 4 * height + 10
     picture.text(16, bottom, "Down a column: the order of the additions, always this one. Along a row: the order in which a block goes.", "m")
+    return picture
+
+
+def wavefronts_of_a_tile(launch, kernel, dS_begins):
+    """The wavefronts of shared memory, in one block, of its only tile of queries: {what moves: wavefronts}."""
+    found, numbers = collections.Counter(), set()
+    products = {event["line"] for event in launch.blocks[0].events if event["event"] == "wgmma"}
+    for event in launch.blocks[0].events:
+        if event["event"] == "tma_load" and event["at"][0][0] in ("Q", "dO"):
+            found["tiles"] += event["wavefronts"]
+        elif event["event"] == "atomic_update" and event["lanes"].bit_count() == 1:  # a bulk addition
+            found["dQ"] += event["size"] // 128
+        elif event.get("space") == "shared":
+            own = kernel in event["line"]
+            if event["line"] in products or not own and event["bytes"] == 16:
+                dS = event["event"] == "store" or event["at"][0][1] >= dS_begins
+                found["dS" if dS else "factors"] += event["wavefronts"]
+            elif event["bytes"] == 4:  # a compiler loads once what a thread wants twice
+                request = (event["event"], event["warp"], str(event["at"]))
+                found["numbers"] += event["wavefronts"] * (request not in numbers)
+                numbers.add(request)
+            elif kernel == "backward_bulk_adds":
+                found["dQ"] += event["wavefronts"]
+    return found
+
+
+def picture_06_backward_one_barrier():
+    picture = svg.Picture("backward_one_barrier: shared memory moves less",
+                          "A bar for each kernel: wavefronts of shared memory by what they move, for 64 queries and 128 keys. A line where the tensor cores are done.")
+    width, label, most = 128, 190, 3400
+    bars = []
+    for kernel in ("backward_wgmma", "backward_bulk_adds", "backward_one_barrier"):
+        launch = next(launch for launch in views.traced("06", kernel, f"--heads 1 --seq-q 64 --seq-kv 128 --head-dim {width}", 0)
+                      if kernel in launch.kernel)
+        bars.append((kernel, wavefronts_of_a_tile(launch, kernel, 2 * (2 * 128 + 4 * 64) * width)))
+    kinds = {"factors": "c0", "numbers": "c2", "tiles": "c3", "dS": "c4", "dQ": "c1"}
+    bottom = views.stacked(picture, 62, bars, kinds, "wavefronts", label, most)
+    cycles = 5 * 2 * 64 * 128 * width // 4096
+    x = label + cycles * (svg.WIDTH - label - 150) / most
+    picture.lines("w", [(x, 56, x, bottom - 6)])
+    picture.text(x, 50, f"tensor cores: {cycles:,} cycles", "m", "middle")
+    picture.legend(16, bottom + 16, [("c0", "factors of products: Q, K, V, dO")])
+    picture.legend(290, bottom + 16, [("c2", "LSE and D")])
+    picture.legend(400, bottom + 16, [("c3", "Q and dO arrive")])
+    picture.legend(550, bottom + 16, [("c4", "dS stored and read")])
+    picture.legend(720, bottom + 16, [("c1", "dQ")])
+    picture.text(16, bottom + 44, f"Of a tile of 64 queries, 128 keys and HEAD_DIM {width}. A wavefront takes a cycle and moves 128 bytes, whoever asks for it.", "m")
     return picture
 
 

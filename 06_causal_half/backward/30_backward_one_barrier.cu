@@ -1,0 +1,182 @@
+// needs: sm_90a
+/*
+ * Idea: shared memory is what limits bulk_adds, so use it less. wgmma takes dS for dQ from where it
+ * lies, dQ goes to memory straight from registers, and dS has two places, so one barrier a tile is
+ * enough.
+ *
+ *     Sᵀ = K·Qᵀ      dPᵀ = V·dOᵀ      Pᵀ = 2^(c · Sᵀ - LSE · log2 e)      dSᵀ = Pᵀ∘(dPᵀ - D)
+ *     dV += Pᵀ·dO    dK += dSᵀ·Q      dQ += dS·K                          c = scale · log2 e
+ *
+ * Q, O, dO, dQ [batch, heads, seq_q, head_dim], K, V, dK, dV [batch, kv_heads, seq_kv, head_dim],
+ * elements of type T; LSE [batch, heads, seq_q], float; row-major. The workspace is
+ * backward_wgmma's.
+ *
+ * Owners and the producer are those of backward_wgmma. dS lies in shared memory with keys as rows.
+ * As the left factor of dQ it is wanted with queries as rows: the instruction transposes it while
+ * it reads. So no registers hold dS for dQ, and nothing stands between the barrier and the product.
+ * Whoever stores dS of a tile has waited for its dQ of the tile before; a warp that is ahead stores
+ * into the other place, and the barrier of that tile stops it until all have come that far.
+ *
+ * dK is under way while dQ is added, four of a thread's 32 floats by one red.v4. At the end a warp
+ * stores dV and dK through its own rows of V's place, which nobody reads any more, 16 bytes a lane.
+ *
+ * Cost: as backward_wgmma, but dK and dV are stored eight elements at a time. Shared: 162 KB at
+ * HEAD_DIM 64, 161 KB at 128.
+ *
+ * Source: PTX ISA, wgmma.mma_async, transposed operands; Shah et al., FlashAttention-3
+ * (arXiv:2407.08608).
+ */
+#include "warpgroup_keys.cuh"
+
+/* Everything lies in panels of 64 columns, rows of 128 bytes, swizzled as the copy engine does. */
+template <class Config>
+struct __align__(1024) shared_tiles
+{
+    typename Config::T K[Bc * Config::HEAD_DIM], V[Bc * Config::HEAD_DIM];
+    typename Config::T Q[STAGES][Config::Br * Config::HEAD_DIM];
+    typename Config::T dO[STAGES][Config::Br * Config::HEAD_DIM];
+    typename Config::T dS[2][Bc * Config::Br]; /* transposed */
+    float LSE[STAGES][Config::Br], D[STAGES][Config::Br];
+    uint64_t keys_full, Q_full[STAGES], dO_full[STAGES], empty[STAGES];
+};
+
+/* dQ = dS·K, by one warpgroup: dS are all keys and its 64 queries, K all keys and its 64 features.
+ * Starts one group. */
+template <typename T>
+static __device__ __forceinline__ void start_dQ(float (&dQ)[OWN_Q], const T *dS, const T *K)
+{
+    const uint64_t a = wgmma_descriptor(shared_address(dS), 0, 8 * ROW_BYTES);
+    const uint64_t b = wgmma_descriptor(shared_address(K), 0, 8 * ROW_BYTES);
+    wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < Bc; k += 16)
+        wgmma_shared_transposed<2 * OWN_Q, T>(dQ, wgmma_descriptor_at(a, k * ROW_BYTES),
+                                              wgmma_descriptor_at(b, k * ROW_BYTES), k > 0);
+    wgmma_commit();
+}
+
+/* Adds what a tile of queries gives to dK and dV, and adds its part of dQ to `part`. */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ void multiply_and_add(struct consumer<Config> &c, float *part,
+                                                        int place, int row0, int seq_q, int seq_kv)
+{
+    typedef typename Config::T T;
+    const int HEAD_DIM = Config::HEAD_DIM, Br = Config::Br;
+    const T *Q = c.shared->Q[c.at.stage], *dO = c.shared->dO[c.at.stage];
+    T *dS = c.shared->dS[place];
+    uint32_t P[Br / 4], packed[Br / 4];
+    float dQ[OWN_Q];
+    make_factors<Config, CAUSAL>(c, P, packed, row0, seq_q, seq_kv);
+    start_columns<T, Br, Br, HEAD_DIM>(c.dV, P, dO, true);
+    store_dS<Config>(dS, packed, threadIdx.x / WARP * 16);
+    async_proxy_fence();
+    named_barrier_sync(1, WARPGROUP * CONSUMERS); /* dS is complete, and visible to wgmma */
+    start_dQ(dQ, dS + c.warp_query / 64 * 64 * Bc, c.K_columns);
+    start_columns<T, Br, Br, HEAD_DIM>(c.dK, packed, Q, true);
+
+    wgmma_wait<1>(); /* dV has this tile, and dQ is there */
+    wgmma_hold(c.dV);
+    wgmma_hold(P);
+    wgmma_hold(dQ);
+#pragma unroll
+    for (int i = 0; i < OWN_Q; i += 4)
+        red_add_4(&part[own_place(i)], make_float4(dQ[i], dQ[i + 1], dQ[i + 2], dQ[i + 3]));
+    wgmma_wait<0>(); /* dK has it, too */
+    wgmma_hold(c.dK);
+    wgmma_hold(packed);
+    mbarrier_arrive(&c.shared->empty[c.at.stage]);
+    advance<STAGES>(c.at);
+}
+
+/* Stores the warp's 16 rows of dK or dV, of a head whose keys begin at `matrix`, through its rows
+ * of a tile. */
+template <class Config>
+static __device__ __forceinline__ void
+store_through(typename Config::T *tile, typename Config::T *matrix,
+              const float (&x)[Config::HEAD_DIM / 2], int key0, int seq_kv, int head_dim)
+{
+    const int LANES = Config::HEAD_DIM / 8; /* that store a row together */
+    const int lane = threadIdx.x % WARP, warp_key = threadIdx.x / WARP * 16;
+    uint32_t packed[Config::HEAD_DIM / 4];
+    pack_rows<typename Config::T>(packed, x);
+#pragma unroll
+    for (int d = 0; d < Config::HEAD_DIM; d += 16)
+        stmatrix_x4(shared_address(&tile[swizzled<Bc>(warp_key + lane % 16, d + lane / 16 * 8)]),
+                    &packed[d / 4]);
+    __syncwarp(); /* the rows are there before a lane reads what others stored */
+#pragma unroll
+    for (int i = lane; i < 16 * LANES; i += WARP) {
+        const int row = warp_key + i / LANES, col = i % LANES * 8;
+        if (key0 + row < seq_kv && col < head_dim)
+            *(uint4 *)&matrix[(size_t)(key0 + row) * head_dim + col] =
+                *(const uint4 *)&tile[swizzled<Bc>(row, col)];
+    }
+    __syncwarp(); /* all have read before the next rows come */
+}
+
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ void
+consume(struct shared_tiles<Config> *shared, const struct backward_problem &problem, int warpgroup)
+{
+    typedef typename Config::T T;
+    const struct attention_backward &call = problem.call;
+    const int seq_q = call.seq_q, seq_kv = call.seq_kv, group = call.heads / call.kv_heads;
+    const struct key_tile own = key_tile_of(problem.order, blockIdx.x, Bc);
+    const int kv_head = own.kv_head, key0 = own.key0;
+    const int first_row = backward_first_query(CAUSAL, key0, seq_q, seq_kv, Config::Br);
+    struct consumer<Config> c;
+    begin_keys(c, shared, problem.scale_log2, warpgroup, key0);
+
+    int place = 0;
+    mbarrier_wait(&shared->keys_full, 0);
+    for (int head = kv_head * group; head < (kv_head + 1) * group; head++)
+        for (int row0 = first_row; row0 < seq_q; row0 += Config::Br) {
+            float *part = part_of_dQ<Config>(problem.dQ, head, row0 + c.warp_query,
+                                             first_feature<Config>(warpgroup), seq_q);
+            multiply_and_add<Config, CAUSAL>(c, part, place, row0, seq_q, seq_kv);
+            place ^= 1;
+        }
+
+    const size_t keys = (size_t)kv_head * seq_kv * call.head_dim;
+    store_through<Config>(shared->V, (T *)call.dV + keys, c.dV, key0, seq_kv, call.head_dim);
+#pragma unroll
+    for (int i = 0; i < Config::HEAD_DIM / 2; i++)
+        c.dK[i] *= call.scale;
+    store_through<Config>(shared->V, (T *)call.dK + keys, c.dK, key0, seq_kv, call.head_dim);
+}
+
+template <class Config, bool CAUSAL>
+__global__ void __launch_bounds__(THREADS, 1)
+    backward_one_barrier(const __grid_constant__ struct backward_problem problem)
+{
+    extern __shared__ __align__(1024) char shared_memory[];
+    struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
+    /* the shuffle tells the compiler that all lanes have the same value */
+    const int warpgroup = __shfl_sync(FULL_MASK, threadIdx.x / WARPGROUP, 0);
+
+    if (threadIdx.x == 0)
+        initialise_barriers(shared);
+    __syncthreads(); /* the barriers exist before any thread waits on them */
+
+    /* The launch's registers, 168 a thread, move from the producer to the consumers. */
+    if (warpgroup == CONSUMERS) {
+        registers_decrease<24>();
+        if (threadIdx.x / WARP == CONSUMERS * WARPGROUP / WARP)
+            produce<Config, CAUSAL>(shared, problem);
+    } else {
+        registers_increase<240>();
+        consume<Config, CAUSAL>(shared, problem, warpgroup);
+    }
+}
+
+template <typename T, int HEAD_DIM, bool CAUSAL>
+static cudaError_t launch(const struct attention_backward *call)
+{
+    typedef config<T, HEAD_DIM> Config;
+    return launch_gradients<Config>(call, backward_one_barrier<Config, CAUSAL>);
+}
+
+extern "C" cudaError_t attention_backward_one_barrier(const struct attention_backward *call)
+{
+    return LAUNCH(call);
+}
