@@ -18,7 +18,8 @@
  *
  * A block may only wait for blocks that run already. It draws a ticket when it starts, instead of
  * taking its number, and waits for tiles of keys of smaller tickets alone. As all blocks go through
- * the queries in one order, the block with the smallest ticket never waits.
+ * the queries in one order, the block with the smallest ticket never waits. Neighbouring tickets
+ * are tiles of different heads, which have nothing to wait for from one another.
  *
  * Cost: as backward_mma_async, with dQ loaded and stored at each visit; and time spent waiting.
  *
@@ -149,8 +150,11 @@ static cudaError_t launch_turns(const struct attention_backward *call)
     /* no ticket is drawn, and it is the first keys' turns */
     const cudaError_t status =
         cudaMemsetAsync(D_of<Config>(call) + rows, 0, (turns + 1) * sizeof(int), call->stream);
-    return status == cudaSuccess ? launch_gradients<Config>(call, backward_in_turn<Config, CAUSAL>)
-                                 : status;
+    struct tile_order order = key_order_of(call, Config::Bc);
+    order.group = order.heads;
+    return status == cudaSuccess
+               ? launch_gradients<Config>(call, order, backward_in_turn<Config, CAUSAL>)
+               : status;
 }
 
 template <typename T, int HEAD_DIM, bool CAUSAL>

@@ -443,10 +443,10 @@ static __device__ __forceinline__ float *place_of_dQ(float *dQ, const struct pla
 
 /* Launches D's kernel, the rung's and dQ's. */
 template <class Config>
-static cudaError_t launch_gradients(const struct attention_backward *call,
-                                    void (*kernel)(const float *D, float *dQ,
-                                                   const struct tile_order order,
-                                                   const struct attention_backward call))
+static cudaError_t
+launch_gradients(const struct attention_backward *call, const struct tile_order order,
+                 void (*kernel)(const float *D, float *dQ, const struct tile_order order,
+                                const struct attention_backward call))
 {
     const int bytes = sizeof(struct shared_tiles<Config>);
     static_assert(bytes == Config::BYTES, "what the plan says");
@@ -456,7 +456,6 @@ static cudaError_t launch_gradients(const struct attention_backward *call,
         status = begin_gradients<Config>(call);
     if (status != cudaSuccess)
         return status;
-    const struct tile_order order = key_order_of(call, Config::Bc);
     kernel<<<order.tiles, Config::THREADS, bytes, call->stream>>>(
         D_of<Config>(call), (float *)call->workspace, order, *call);
     return finish_gradients<Config>(call);
