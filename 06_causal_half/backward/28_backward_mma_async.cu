@@ -99,8 +99,10 @@ static cudaError_t launch(const struct attention_backward *call)
     typedef config<T, HEAD_DIM, false> Large;
     typedef config<T, 128, true> Small;
     if (HEAD_DIM == 128 && small_async_tiles(HEAD_DIM, &device))
-        return launch_gradients<Small>(call, backward_mma_async<Small, CAUSAL>);
-    return launch_gradients<Large>(call, backward_mma_async<Large, CAUSAL>);
+        return launch_gradients<Small>(call, key_order_of(call, Small::Bc),
+                                       backward_mma_async<Small, CAUSAL>);
+    return launch_gradients<Large>(call, key_order_of(call, Large::Bc),
+                                   backward_mma_async<Large, CAUSAL>);
 }
 
 extern "C" cudaError_t attention_backward_mma_async(const struct attention_backward *call)

@@ -18,7 +18,8 @@
  *
  * A block may only wait for blocks that run already. It draws a ticket when it starts, instead of
  * taking its number, and waits for tiles of keys of smaller tickets alone. As all blocks go through
- * the queries in one order, the block with the smallest ticket never waits.
+ * the queries in one order, the block with the smallest ticket never waits. Neighbouring tickets
+ * are tiles of different heads, which have nothing to wait for from one another.
  *
  * Cost: as backward_mma_async, with dQ loaded and stored at each visit; and time spent waiting.
  *
@@ -45,11 +46,18 @@ static __device__ __forceinline__ int draw_ticket(struct shared_tiles<Config> *s
     return *ticket;
 }
 
-/* One lane asks: lanes that each wait for a turn of their own may wait for one another. */
-static __device__ __forceinline__ void wait_for_turn(int *turn, int mine)
+/* Whose turn it is. One lane asks: lanes that each wait for a turn of their own may wait for one
+ * another. */
+static __device__ __forceinline__ int ask(int *turn)
+{
+    return threadIdx.x % WARP == 0 ? atomicAdd(turn, 0) : 0;
+}
+
+/* Returns once it is `mine`; `now` is what ask() said. */
+static __device__ __forceinline__ void wait_for_turn(int *turn, int mine, int now)
 {
     if (threadIdx.x % WARP == 0) {
-        while (atomicAdd(turn, 0) != mine)
+        for (; now != mine; now = ask(turn))
             __nanosleep(100);
         __threadfence(); /* acquire: dQ is not read before the turn was seen */
     }
@@ -63,6 +71,30 @@ static __device__ __forceinline__ void pass_turn_on(int *turn, int next)
         __threadfence(); /* release: whoever sees the new turn sees dQ as it is now */
         atomicExch(turn, next);
     }
+}
+
+/* Adds the warp's part to dQ. All loads come before the first store, behind which the compiler may
+ * not move them: they are under way together. */
+template <class Config>
+static __device__ __forceinline__ void add_part(typename Config::part &x, float *dQ,
+                                                const struct place &place, int seq_q)
+{
+#pragma unroll
+    for (int b = 0; b < Config::DQ_BLOCKS; b++)
+#pragma unroll
+        for (int i = 0; i < Config::DQ_COLS / 2; i += 4) {
+            const float4 sum = *(const float4 *)place_of_dQ<Config>(dQ, place, b, i, seq_q);
+            x[b][i] += sum.x;
+            x[b][i + 1] += sum.y;
+            x[b][i + 2] += sum.z;
+            x[b][i + 3] += sum.w;
+        }
+#pragma unroll
+    for (int b = 0; b < Config::DQ_BLOCKS; b++)
+#pragma unroll
+        for (int i = 0; i < Config::DQ_COLS / 2; i += 4)
+            *(float4 *)place_of_dQ<Config>(dQ, place, b, i, seq_q) =
+                make_float4(x[b][i], x[b][i + 1], x[b][i + 2], x[b][i + 3]);
 }
 
 template <class Config, bool CAUSAL>
@@ -87,7 +119,7 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
         const int stage = tile % STAGES, next_stage = (tile + 1) % STAGES;
         cp_async_wait<0>();
         /* Every thread's copies into this stage are there; and all warps are done with the other
-         * stage, which is filled next, and with dS. */
+         * stage, which is filled next, and with dS and P. */
         __syncthreads();
         const struct place next = next_place<Config>(place, passing, call.seq_q);
         if (tile + 1 < passing.tiles)
@@ -96,19 +128,12 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
 
         multiply_tile<Config, CAUSAL>(dK, dV, shared, stage, call, key0, place.row0);
         __syncthreads(); /* all keys and queries of dS and P are there */
+        int *turn = &turns[turn_of<Config>(place, call.seq_q)];
+        const int now = ask(turn); /* the answer comes while dQ is made */
         typename Config::part x = {};
         multiply_dQ<Config>(x, shared);
-        int *turn = &turns[turn_of<Config>(place, call.seq_q)];
-        wait_for_turn(turn, key0 / Config::Bc);
-#pragma unroll
-        for (int b = 0; b < Config::DQ_BLOCKS; b++)
-#pragma unroll
-            for (int i = 0; i < Config::DQ_COLS / 2; i += 4) {
-                float4 *sum = (float4 *)place_of_dQ<Config>(dQ, place, b, i, call.seq_q);
-                const float4 old = *sum;
-                *sum = make_float4(old.x + x[b][i], old.y + x[b][i + 1], old.z + x[b][i + 2],
-                                   old.w + x[b][i + 3]);
-            }
+        wait_for_turn(turn, key0 / Config::Bc, now);
+        add_part<Config>(x, dQ, place, call.seq_q);
         add_other_chunk<Config>(dK, dV, shared, stage);
         pass_turn_on(turn, key0 / Config::Bc + 1);
         place = next;
@@ -125,8 +150,11 @@ static cudaError_t launch_turns(const struct attention_backward *call)
     /* no ticket is drawn, and it is the first keys' turns */
     const cudaError_t status =
         cudaMemsetAsync(D_of<Config>(call) + rows, 0, (turns + 1) * sizeof(int), call->stream);
-    return status == cudaSuccess ? launch_gradients<Config>(call, backward_in_turn<Config, CAUSAL>)
-                                 : status;
+    struct tile_order order = key_order_of(call, Config::Bc);
+    order.group = order.heads;
+    return status == cudaSuccess
+               ? launch_gradients<Config>(call, order, backward_in_turn<Config, CAUSAL>)
+               : status;
 }
 
 template <typename T, int HEAD_DIM, bool CAUSAL>

@@ -200,27 +200,76 @@ static __device__ __forceinline__ float exponent_shift(float LSE)
     return LSE == -CUDART_INF_F ? CUDART_INF_F : LSE * LOG2_E;
 }
 
-/* S becomes P, and dP becomes dS, of the warp's keys, which begin with first_key, and of queries
- * from row0 on, whose LSE and D are given. */
-template <class Config, bool CAUSAL>
-static __device__ __forceinline__ void
-make_weights(typename Config::scores &S, typename Config::scores &dS, const float *LSE,
-             const float *D, const struct attention_backward &call, int first_key, int row0, int q0,
-             bool masked)
+/* The query of a chunk that a lane's element i belongs to, and its key of each 16. */
+static __device__ __forceinline__ int query_of(int i)
 {
-    const int lane = threadIdx.x % WARP, g = lane / ROW_LANES, t = lane % ROW_LANES;
-    const float scale_log2 = call.scale * LOG2_E;
+    return 8 * (i / 4) + threadIdx.x % ROW_LANES * 2 + i % 2;
+}
+
+static __device__ __forceinline__ int key_of(int i)
+{
+    return threadIdx.x % WARP / ROW_LANES + 8 * (i / 2 % 2);
+}
+
+/* S becomes the exponents of P. LSE is that of the chunk's queries. */
+template <class Config>
+static __device__ __forceinline__ void make_exponents(typename Config::scores &S, const float *LSE,
+                                                      float scale)
+{
+    const float scale_log2 = scale * LOG2_E;
 #pragma unroll
     for (int b = 0; b < Config::BLOCKS; b++)
 #pragma unroll
-        for (int i = 0; i < Config::CHUNK / 2; i++) {
-            const int key = first_key + 16 * b + g + 8 * (i / 2 % 2);
-            const int row = q0 + 8 * (i / 4) + 2 * t + i % 2;
-            S[b][i] = exp2_approximate(S[b][i] * scale_log2 - exponent_shift(LSE[row]));
-            if (masked && key >= visible_keys<CAUSAL>(row0 + row, call.seq_q, call.seq_kv))
-                S[b][i] = 0.0f;
-            dS[b][i] = S[b][i] * (dS[b][i] - D[row]);
-        }
+        for (int i = 0; i < Config::CHUNK / 2; i++)
+            S[b][i] = S[b][i] * scale_log2 - exponent_shift(LSE[query_of(i)]);
+}
+
+/* Keys that a query does not see get no weight: 2^(-inf) = 0. The warp's begin with first_key, the
+ * chunk's queries with first_query. */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ void hide_keys(typename Config::scores &exponents,
+                                                 const struct attention_backward &call,
+                                                 int first_key, int first_query)
+{
+#pragma unroll
+    for (int b = 0; b < Config::BLOCKS; b++)
+#pragma unroll
+        for (int i = 0; i < Config::CHUNK / 2; i++)
+            if (first_key + 16 * b + key_of(i) >=
+                visible_keys<CAUSAL>(first_query + query_of(i), call.seq_q, call.seq_kv))
+                exponents[b][i] = -CUDART_INF_F;
+}
+
+/* The exponents become P. */
+template <class Config>
+static __device__ __forceinline__ void make_P(typename Config::scores &S)
+{
+#pragma unroll
+    for (int b = 0; b < Config::BLOCKS; b++)
+#pragma unroll
+        for (int i = 0; i < Config::CHUNK / 2; i++)
+            S[b][i] = exp2_approximate(S[b][i]);
+}
+
+/* dP becomes dS. */
+template <class Config>
+static __device__ __forceinline__ void make_dS(typename Config::scores &dS,
+                                               const typename Config::scores &P, const float *D)
+{
+#pragma unroll
+    for (int b = 0; b < Config::BLOCKS; b++)
+#pragma unroll
+        for (int i = 0; i < Config::CHUNK / 2; i++)
+            dS[b][i] = P[b][i] * (dS[b][i] - D[query_of(i)]);
+}
+
+template <class Config>
+static __device__ __forceinline__ void pack_weights(typename Config::factors &packed,
+                                                    const typename Config::scores &x)
+{
+#pragma unroll
+    for (int b = 0; b < Config::BLOCKS; b++)
+        pack_rows<typename Config::T>(packed[b], x[b]);
 }
 
 /* Which keys of the block the warp has, and which half of the queries and features, if it shares
@@ -267,16 +316,14 @@ static __device__ __forceinline__ void load_weights(typename Config::factors &pa
             ldmatrix_x4(&packed[b][n / 4], moved<Config::Bc, 2>(first, 16 * b, n));
 }
 
-/* Adds what P and dS of CHUNK queries, from q0 on, give to dK and dV. */
+/* Adds what CHUNK queries, from q0 on, give to dV or dK: weights are P or dS, B is dO or Q. */
 template <class Config>
-static __device__ __forceinline__ void
-add_queries(typename Config::sums &dK, typename Config::sums &dV, const typename Config::factors &P,
-            const typename Config::factors &dS, const struct shared_tiles<Config> *shared,
-            int stage, int q0)
+static __device__ __forceinline__ void add_queries(typename Config::sums &sums,
+                                                   const typename Config::factors &weights,
+                                                   const typename Config::T *B, int q0)
 {
-    const int col = warp_half<Config>() * PANEL;
-    multiply_columns<Config::Br, Config::CHUNK, PANEL>(dK, dS, shared->Q[stage], q0, col);
-    multiply_columns<Config::Br, Config::CHUNK, PANEL>(dV, P, shared->dO[stage], q0, col);
+    multiply_columns<Config::Br, Config::CHUNK, PANEL>(sums, weights, B, q0,
+                                                       warp_half<Config>() * PANEL);
 }
 
 /* Makes P and dS of CHUNK queries of a tile, from q0 on, leaves dS in shared memory, and P if
@@ -289,22 +336,25 @@ multiply_chunk(typename Config::sums &dK, typename Config::sums &dV,
                const struct attention_backward &call, int key0, int row0, int q0)
 {
     const bool masked = visible_keys<CAUSAL>(row0, call.seq_q, call.seq_kv) < key0 + Config::Bc;
+    const int key = warp_key<Config>();
     typename Config::scores S = {}, dS = {};
-    multiply_rows<Config>(S, shared->K, warp_key<Config>(), shared->Q[stage], q0);
-    multiply_rows<Config>(dS, shared->V, warp_key<Config>(), shared->dO[stage], q0);
-    make_weights<Config, CAUSAL>(S, dS, shared->LSE[stage], shared->D[stage], call,
-                                 key0 + warp_key<Config>(), row0, q0, masked);
+    multiply_rows<Config>(S, shared->K, key, shared->Q[stage], q0);
+    make_exponents<Config>(S, &shared->LSE[stage][q0], call.scale);
+    if (masked)
+        hide_keys<Config, CAUSAL>(S, call, key0 + key, row0 + q0);
+    /* No branch from here on: exponentials are made while dP is multiplied, and dS while dV is. */
+    make_P<Config>(S);
+    multiply_rows<Config>(dS, shared->V, key, shared->dO[stage], q0);
 
     typename Config::factors P, packed;
-#pragma unroll
-    for (int b = 0; b < Config::BLOCKS; b++) {
-        pack_rows<typename Config::T>(P[b], S[b]);
-        pack_rows<typename Config::T>(packed[b], dS[b]);
-    }
-    store_weights<Config>(shared->weights[0], packed, q0);
+    pack_weights<Config>(P, S);
     if (Config::PANELS == 2)
         store_weights<Config>(shared->weights[Config::PANELS - 1], P, q0);
-    add_queries<Config>(dK, dV, P, packed, shared, stage, q0);
+    add_queries<Config>(dV, P, shared->dO[stage], q0);
+    make_dS<Config>(dS, S, &shared->D[stage][q0]);
+    pack_weights<Config>(packed, dS);
+    store_weights<Config>(shared->weights[0], packed, q0);
+    add_queries<Config>(dK, packed, shared->Q[stage], q0);
 }
 
 /* The chunks of a tile that the warp makes itself: both, or one if another warp makes the other. */
@@ -330,8 +380,9 @@ add_other_chunk(typename Config::sums &dK, typename Config::sums &dV,
     const int q0 = (1 - warp_half<Config>()) * Config::CHUNK;
     typename Config::factors P, dS;
     load_weights<Config>(dS, shared->weights[0], q0);
+    add_queries<Config>(dK, dS, shared->Q[stage], q0);
     load_weights<Config>(P, shared->weights[Config::PANELS - 1], q0);
-    add_queries<Config>(dK, dV, P, dS, shared, stage, q0);
+    add_queries<Config>(dV, P, shared->dO[stage], q0);
 }
 
 /* Stores the warp's dK and dV, at the end. */
@@ -392,10 +443,10 @@ static __device__ __forceinline__ float *place_of_dQ(float *dQ, const struct pla
 
 /* Launches D's kernel, the rung's and dQ's. */
 template <class Config>
-static cudaError_t launch_gradients(const struct attention_backward *call,
-                                    void (*kernel)(const float *D, float *dQ,
-                                                   const struct tile_order order,
-                                                   const struct attention_backward call))
+static cudaError_t
+launch_gradients(const struct attention_backward *call, const struct tile_order order,
+                 void (*kernel)(const float *D, float *dQ, const struct tile_order order,
+                                const struct attention_backward call))
 {
     const int bytes = sizeof(struct shared_tiles<Config>);
     static_assert(bytes == Config::BYTES, "what the plan says");
@@ -405,7 +456,6 @@ static cudaError_t launch_gradients(const struct attention_backward *call,
         status = begin_gradients<Config>(call);
     if (status != cudaSuccess)
         return status;
-    const struct tile_order order = key_order_of(call, Config::Bc);
     kernel<<<order.tiles, Config::THREADS, bytes, call->stream>>>(
         D_of<Config>(call), (float *)call->workspace, order, *call);
     return finish_gradients<Config>(call);

@@ -7,7 +7,8 @@ import views
 from draw_04 import SMALL, deal, walk
 
 # Speeds that the lesson's table of measurements compares (report.py).
-RATIOS = [("flash_v2_base_2", "torch_efficient"), ("split_kv", "flash_v2_base_2"), ("split_kv", "copy")]
+RATIOS = [("flash_v2_base_2", "torch_efficient"), ("split_kv", "flash_v2_base_2"), ("split_kv", "copy"),
+          ("backward_vector_adds", "torch_efficient")]
 
 DECODE = "--heads 1 --seq-q 1 --seq-kv 512 --head-dim 64"
 

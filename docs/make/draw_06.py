@@ -10,7 +10,8 @@ import views
 
 # Speeds that the lesson's table of measurements compares (report.py).
 RATIOS = [("mma_ordered", "torch_flash2"),
-          *((ours, peer) for ours in ("folded", "skipping") for peer in ("cudnn", "flash3", "flash4"))]
+          *((ours, peer) for ours in ("folded", "skipping") for peer in ("cudnn", "flash3", "flash4")),
+          ("backward_mma_async", "torch_flash2"), ("backward_one_barrier", "cudnn"), ("backward_one_barrier", "flash3")]
 
 LONG = "--heads 1 --seq 512 --head-dim 128"
 SHORT = "--heads 1 --seq 256 --head-dim 64"

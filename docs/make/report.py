@@ -30,9 +30,11 @@ STEPS = {
     "02_tiled_matmul": ([("M = N = K", CUBE, "TFLOP/s"), ("M x N x K", rf"(?!{CUBE})", "TFLOP/s")], "4096x4096x4096", FP32_PEAK),
     "03_online_softmax": ([("rows x cols", "", "GB/s")], "16384x4096", FP32_PEAK),
     "04_flash_v1": ([("head_dim 64, full", "", "TFLOP/s")], "B16 H32 N1024 d64", FP32_PEAK),
-    "05_flash_v2": ([("head_dim 64, full", r".* N\d+", "TFLOP/s"), ("one query, 131072 keys", r".* 1x", "GB/s")],
+    "05_flash_v2": ([("head_dim 64, full", r".* N\d+ d\d+$", "TFLOP/s"), ("one query, 131072 keys", r".* 1x", "GB/s"),
+                     ("gradients, head_dim 64, full", r".* backward$", "TFLOP/s")],
                     "B4 H32 N4096 d64", FP32_PEAK),
-    "06_causal_half": ([(f"head_dim {dim}, {mask}{name}", f".* d{dim} {mask}{suffix}$", "TFLOP/s")
+    "06_causal_half": ([(f"{of}head_dim {dim}, {mask}{name}", f".* d{dim} {mask}{passed}{suffix}$", "TFLOP/s")
+                        for of, passed in (("", ""), ("gradients, ", " backward"))
                         for name, suffix in (("", ""), (", bfloat16", " bf16")) for dim in (64, 128)
                         for mask in ("causal", "full")],
                        "N16384 d128 full", ("datasheet, dense fp16", 989.0)),

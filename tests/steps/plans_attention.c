@@ -152,7 +152,7 @@ void plan_attention_row(const struct attention_kernel *row, const struct attenti
     /* The workspace must never exceed this: O, l and m, and the scores of every pair, or 1024 runs
      * of few rows, of a tile at least. */
     cr_assert((double)workspace <= 4.0 * rows * (call->seq_kv + 4.0) +
-                                       4.0 * 1100 * (rows < 1e5 ? fmax(rows, 64.0) : 0.0) * 129.0 +
+                                       4.0 * 1100 * (rows < 1e5 ? fmax(rows, 64.0) : 64.0) * 129.0 +
                                        4.0,
               "%s: a workspace of %zu bytes", row->about.name, workspace);
 }

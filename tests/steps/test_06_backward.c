@@ -64,20 +64,22 @@ TEST(counters, masked_backward_tiles)
     }
 }
 
+static void judge_bank_conflicts(struct size size)
+{
+    EACH_COUNTED (kernel, kernels()) {
+        struct counters counters;
+        if (!ladder_count(PROBLEM, kernels(), kernel->about.name, SIZES(size), &counters))
+            continue;
+        cr_expect(counters.shared_wavefronts == counters.shared_wavefronts_ideal,
+                  "%s: head_dim %d: %llu wavefronts, ideally %llu", kernel->about.name,
+                  size.head_dim, counters.shared_wavefronts, counters.shared_wavefronts_ideal);
+    }
+}
+
 TEST(counters, no_backward_bank_conflicts)
 {
-    static const struct size cases[] = {{1, 1, 1, 130, 70, 64, false, TENSOR_F16},
-                                        {1, 1, 1, 70, 130, 128, false, TENSOR_F16}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        EACH_COUNTED (kernel, kernels()) {
-            struct counters counters;
-            if (!ladder_count(PROBLEM, kernels(), kernel->about.name, SIZES(cases[i]), &counters))
-                continue;
-            cr_expect(counters.shared_wavefronts == counters.shared_wavefronts_ideal,
-                      "%s: head_dim %d: %llu wavefronts, ideally %llu", kernel->about.name,
-                      cases[i].head_dim, counters.shared_wavefronts,
-                      counters.shared_wavefronts_ideal);
-        }
+    judge_bank_conflicts((struct size){1, 1, 1, 130, 70, 64, false, TENSOR_F16});
+    judge_bank_conflicts((struct size){1, 1, 1, 70, 130, 128, false, TENSOR_F16});
 }
 
 /* Among the devices is an sm_86, where a block has 99 KB of shared memory: each rung fits. */
