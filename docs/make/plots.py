@@ -77,9 +77,9 @@ def picture_of_shares(step, runs):
     wide = len(groups) == 1
     picture = svg.Picture(f"Step {step[:2]}: how fast is each kernel, compared with the best peer?",
                           "For each rung its speed in % of the fastest library kernel in the same run, by size.")
-    width, height = (600, 300) if wide else (245, 190)
+    width, height = (600, 300) if wide else (235, 190)
     for number, (title, drawn, peers) in enumerate(groups):
-        left, top = 60 + number % 2 * 400, 70 + number // 2 * (height + 75)
+        left, top = 60 + number % 2 * 415, 70 + number // 2 * (height + 75)
         bottom = top + height
         sizes = sorted({size for points in drawn.values() for size, _ in points})
         most = max(100, *(y for points in drawn.values() for _, y in points)) * 1.02
@@ -113,7 +113,7 @@ def picture_of_shares(step, runs):
                 picture.cells(f"c{kind}", [(x + 10, y - 4, 8, 8)])
             else:
                 picture.lines("w", [(*at(point), x + 18, y)])
-            picture.text(x + 22, y + 4, name, "t s")
+            picture.text(x + 22, y + 4, name.removeprefix("backward_") if title.startswith("gradients") else name, "t s")
     below, peers = picture.height + 22, list(dict.fromkeys(name for group in groups for name in group[2]))
     whole = peers[0] if len(peers) == 1 else f"the fastest of {', '.join(peers)}"
     picture.text(16, below, f"Speed in % of {whole} in the same run,", "m")
