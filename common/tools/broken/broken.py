@@ -242,6 +242,7 @@ def link_test(fault, backend, test, made, program, steps=None):
     of_step = [*of_steps("*.cu", steps), *of_steps("*_step.c", steps), *ROOT.glob(f"tests/steps/{'serial' if test == 'test_claims' else 'tiles_' + test[-2:]}.cu")]
     sources = [f"tests/steps/{test}.c", "tests/support/ladder.c", *(str(path.relative_to(ROOT)) for path in of_step)]
     objects = ROOT / "build" / backend / "obj"
+    sources.sort(key=lambda source: source not in made)  # of a template that several kernels have the linker takes the first
     link(fault, backend, [made.get(source, objects / f"{source}.o") for source in sources], program, ["-lcriterion"])
 
 
