@@ -293,6 +293,8 @@ def waits_idly(program, kernel):
     """Returns what tests/steps/overlap.py says of a kernel of a program in the checked build; None when it passes."""
     result = subprocess.run([sys.executable, "tests/steps/overlap.py", "--kernel", kernel, str(program)], capture_output=True,
                             text=True, cwd=ROOT, check=False)
+    if result.returncode and "FAILED" not in result.stdout and "CalledProcessError" not in result.stderr:
+        raise RuntimeError(f"overlap.py judged nothing: {result.stderr[-300:]}")  # which would pass for a finding
     return " ".join((result.stdout + result.stderr[-300:]).splitlines()[1:]) if result.returncode else None
 
 
