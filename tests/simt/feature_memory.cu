@@ -1,5 +1,6 @@
 /* These kernels use memory that is not shared: constants, variables, copies, streams. */
 #include "features.h"
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
