@@ -71,7 +71,7 @@ static void judge_bank_conflicts(struct size size)
         if (!ladder_count(PROBLEM, kernels(), kernel->about.name, SIZES(size), &counters))
             continue;
         cr_expect(counters.shared_wavefronts == counters.shared_wavefronts_ideal,
-                  "%s: head_dim %d: %llu wavefronts, ideally %llu", kernel->about.name,
+                  "%s: head_dim %lld: %llu wavefronts, ideally %llu", kernel->about.name,
                   size.head_dim, counters.shared_wavefronts, counters.shared_wavefronts_ideal);
     }
 }
