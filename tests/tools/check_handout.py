@@ -40,14 +40,13 @@ def telling(line):
 
 def check_no_solution(steps, folder):
     """
-    Compares file by file: no line of a file's solutions may appear in it, except lines that also stand outside them. In all that
-    is no stub no two consecutive lines of a solution may appear, and no answer; a stub may give what an earlier kernel had.
+    Compares file by file: no line of a file's solutions may appear in it, except lines that also stand outside them. In the whole
+    handout no two consecutive lines of a solution may appear, and no answer.
     """
     texts = {path: path.read_text(errors="replace") for path in sorted(folder.rglob("*"))
              if path.is_file() and "build" not in path.relative_to(folder).parts}
     everything = {path: [line for line in code_lines(text) if line] for path, text in texts.items()}
-    stubs = {folder / step / name for step in handout.STEPS.values() for name in handout.lab_of(step)["files"]}
-    pairs = {path: set(zip(lines, lines[1:])) for path, lines in everything.items() if path not in stubs}
+    pairs = {path: set(zip(lines, lines[1:])) for path, lines in everything.items()}
     found = []
     for step in handout.STEPS.values():
         for source in (pathlib.Path(step) / name for lab in [handout.lab_of(step)] for name in [*lab["files"], *lab["puzzles"]]):
@@ -63,7 +62,7 @@ def check_no_solution(steps, folder):
                               if telling(line) and line in everything[shown] and line not in outside]
                 for pair in zip(lines, lines[1:]):
                     if all(map(telling, pair)) and not all(line in given for line in pair):
-                        found += [f"{path.relative_to(folder)}: {pair[0]} / {pair[1]}" for path in pairs
+                        found += [f"{path.relative_to(folder)}: {pair[0]} / {pair[1]}" for path in texts
                                   if pair in pairs[path] and step in steps]
     for path, text in texts.items():
         if path.suffix == ".md":
