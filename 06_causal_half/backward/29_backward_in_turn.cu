@@ -27,11 +27,12 @@
  */
 #include "warp_keys.cuh"
 
-/* The turn of the warp's part of a tile of dQ. */
+/* The turn of the warp's part of a tile of dQ. Each stands for 4 KB of dQ, so an int can count
+ * those of 8 TB. */
 template <class Config>
-static __device__ __forceinline__ size_t turn_of(const struct place &place, int seq_q)
+static __device__ __forceinline__ int turn_of(const struct place &place, int seq_q)
 {
-    const size_t tile = (size_t)place.head * ceil_div(seq_q, Config::Br) + place.row0 / Config::Br;
+    const int tile = place.head * ceil_div(seq_q, Config::Br) + place.row0 / Config::Br;
     return tile * Config::WARPS + threadIdx.x / WARP;
 }
 
