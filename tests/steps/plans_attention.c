@@ -1,10 +1,10 @@
 #include "plans_attention.h"
 
 #include "tests/support/harness.h"
+#include "device/device.h"
 #include "harness/refusal.h"
 
 #include <limits.h>
-#include <math.h>
 
 static const int head_dims[] = {1, 8, 31, 32, 33, 40, 64, 65, 72, 96, 97, 128};
 enum { HEAD_DIMS = sizeof head_dims / sizeof *head_dims };
@@ -150,10 +150,14 @@ void plan_attention_row(const struct attention_kernel *row, const struct attenti
                   "%s: a cost is %lld, %lld, %lld, %lld", row->about.name, cost.loads, cost.stores,
                   cost.bytes_read, cost.bytes_written);
     /* The workspace must never exceed this: O, l and m, and the scores of every pair, or 1024 runs
-     * of few rows, of a tile at least. */
+     * of few rows, or two tiles of 64 rows and a counter for each of two blocks a
+     * multiprocessor. */
+    struct device_limits device;
+    current_device(&device);
+    const double blocks = 2.0 * device.multiprocessors;
     cr_assert((double)workspace <= 4.0 * rows * (call->seq_kv + 4.0) +
-                                       4.0 * 1100 * (rows < 1e5 ? fmax(rows, 64.0) : 64.0) * 129.0 +
-                                       4.0,
+                                       4.0 * 1100 * (rows < 1e5 ? rows : 0.0) * 129.0 +
+                                       blocks * (4.0 * 130 * 64 * 2 + 4.0) + 4.0,
               "%s: a workspace of %zu bytes", row->about.name, workspace);
 }
 
