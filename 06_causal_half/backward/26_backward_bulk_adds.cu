@@ -55,14 +55,13 @@ consume(struct shared_tiles<Config> *shared, const struct backward_problem &prob
             float *half =
                 part_of_dQ<Config>(problem.dQ, head, row0 + first_query<Config>(warpgroup),
                                    first_feature<Config>(warpgroup), seq_q);
-            float *place = shared->dQ[threadIdx.x / WARP];
+            float *place = shared->dQ[threadIdx.x / WARP], *sums = own_floats(place);
             if (threadIdx.x % WARPGROUP == 0)
                 tma_store_wait_read<0>();
             named_barrier_sync(3 + warpgroup, WARPGROUP); /* the last tile's dQ has been read */
 #pragma unroll
             for (int i = 0; i < OWN_Q; i += 4)
-                *(float4 *)&place[own_place(i)] =
-                    make_float4(dQ[i], dQ[i + 1], dQ[i + 2], dQ[i + 3]);
+                *(float4 *)&sums[i * WARP] = make_float4(dQ[i], dQ[i + 1], dQ[i + 2], dQ[i + 3]);
             async_proxy_fence();
             named_barrier_sync(3 + warpgroup, WARPGROUP); /* this one is complete and visible */
             if (threadIdx.x % WARPGROUP == 0) {

@@ -55,18 +55,24 @@ static __device__ __forceinline__ void start_dQ(float (&dQ)[OWN_Q], const T *dS,
     wgmma_commit();
 }
 
-/* Adds what a tile of queries gives to dK and dV, and adds its part of dQ to `part`. */
-template <class Config, bool CAUSAL>
-static __device__ __forceinline__ void multiply_and_add(struct consumer<Config> &c, float *part,
+/* Adds what a tile of queries gives to dK and dV, and adds its part of dQ to `part`. Where dPᵀ and
+ * dQ have as many floats, at HEAD_DIM 128, both are made in `kept`, from tile to tile the same
+ * registers: so Sᵀ of the next tile, which has others, need not wait until dQ is on its way. */
+template <class Config, bool CAUSAL, bool MASKED>
+static __device__ __forceinline__ void multiply_and_add(struct consumer<Config> &c,
+                                                        float (&kept)[Config::Br / 2], float *part,
                                                         int place, int row0, int seq_q, int seq_kv)
 {
     typedef typename Config::T T;
     const int HEAD_DIM = Config::HEAD_DIM, Br = Config::Br;
+    const bool KEPT = Br / 2 == OWN_Q;
     const T *Q = c.shared->Q[c.at.stage], *dO = c.shared->dO[c.at.stage];
     T *dS = c.shared->dS[place];
     uint32_t P[Br / 4], packed[Br / 4];
-    float dQ[OWN_Q];
-    make_factors<Config, CAUSAL>(c, P, packed, row0, seq_q, seq_kv);
+    float own_dP[Br / 2], own_dQ[OWN_Q], *sums = own_floats(part);
+    float(&dP)[Br / 2] = KEPT ? kept : own_dP;
+    float(&dQ)[OWN_Q] = KEPT ? (float(&)[OWN_Q])kept : own_dQ;
+    make_factors<Config, CAUSAL, MASKED>(c, dP, P, packed, row0, seq_q, seq_kv);
     start_columns<T, Br, Br, HEAD_DIM>(c.dV, P, dO, true);
     store_dS<Config>(dS, packed, threadIdx.x / WARP * 16);
     async_proxy_fence();
@@ -80,7 +86,7 @@ static __device__ __forceinline__ void multiply_and_add(struct consumer<Config> 
     wgmma_hold(dQ);
 #pragma unroll
     for (int i = 0; i < OWN_Q; i += 4)
-        red_add_4(&part[own_place(i)], make_float4(dQ[i], dQ[i + 1], dQ[i + 2], dQ[i + 3]));
+        red_add_4(&sums[i * WARP], make_float4(dQ[i], dQ[i + 1], dQ[i + 2], dQ[i + 3]));
     wgmma_wait<0>(); /* dK has it, too */
     wgmma_hold(c.dK);
     wgmma_hold(packed);
@@ -127,13 +133,20 @@ consume(struct shared_tiles<Config> *shared, const struct backward_problem &prob
     struct consumer<Config> c;
     begin_keys(c, shared, problem.scale_log2, warpgroup, key0);
 
+    float kept[Config::Br / 2];
+#pragma unroll
+    for (int i = 0; i < Config::Br / 2; i++)
+        kept[i] = 0.0f;
     int place = 0;
     mbarrier_wait(&shared->keys_full, 0);
     for (int head = kv_head * group; head < (kv_head + 1) * group; head++)
         for (int row0 = first_row; row0 < seq_q; row0 += Config::Br) {
             float *part = part_of_dQ<Config>(problem.dQ, head, row0 + c.warp_query,
                                              first_feature<Config>(warpgroup), seq_q);
-            multiply_and_add<Config, CAUSAL>(c, part, place, row0, seq_q, seq_kv);
+            if (needs_mask<CAUSAL>(key0, row0, seq_q, seq_kv))
+                multiply_and_add<Config, CAUSAL, true>(c, kept, part, place, row0, seq_q, seq_kv);
+            else
+                multiply_and_add<Config, CAUSAL, false>(c, kept, part, place, row0, seq_q, seq_kv);
             place ^= 1;
         }
 

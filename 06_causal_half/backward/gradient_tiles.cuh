@@ -79,11 +79,12 @@ static __device__ __forceinline__ float *part_of_dQ(float *dQ, int head, int row
     return dQ + (panel * padded_queries<Config>(seq_q) + row) * PANEL;
 }
 
-/* Where in a part the lane's elements i to i + 3 lie, i a multiple of 4: four floats of each lane,
- * those of neighbouring lanes side by side. */
-static __device__ __forceinline__ int own_place(int i)
+/* The lane's first four floats of a part, beside those of its neighbours; the next four lie
+ * 4 * WARP behind. */
+template <typename FLOAT>
+static __device__ __forceinline__ FLOAT *own_floats(FLOAT *part)
 {
-    return i * WARP + 4 * (threadIdx.x % WARP);
+    return part + 4 * (threadIdx.x % WARP);
 }
 
 /* dQ from the floats in the workspace, which has padded_rows queries for each head and panel. */
@@ -95,11 +96,12 @@ __global__ void backward_put_in_rows(T *dQ, const float *sums, float scale, int 
     const int panel = blockIdx.x / down, head = panel / panels, col0 = panel % panels * PANEL;
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     const int row0 = blockIdx.x % down * PUT_ROWS + warp * PART_ROWS;
-    const float *part = sums + ((size_t)blockIdx.x * PUT_ROWS + warp * PART_ROWS) * PANEL;
+    const float *own =
+        own_floats(sums + ((size_t)blockIdx.x * PUT_ROWS + warp * PART_ROWS) * PANEL);
     float x[OWN_Q];
 #pragma unroll
     for (int i = 0; i < OWN_Q; i += 4)
-        *(float4 *)&x[i] = *(const float4 *)&part[own_place(i)];
+        *(float4 *)&x[i] = *(const float4 *)&own[i * WARP];
 #pragma unroll
     for (int i = 0; i < OWN_Q; i++)
         x[i] *= scale;

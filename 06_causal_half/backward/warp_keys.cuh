@@ -436,7 +436,7 @@ static __device__ __forceinline__ float *place_of_dQ(float *dQ, const struct pla
     const int col = part_col<Config>();
     float *part =
         part_of_dQ<Config>(dQ, place.head, place.row0 + part_row<Config>() + 16 * b, col, seq_q);
-    return &part[own_place(col % PANEL / 2 + i)];
+    return &own_floats(part)[(col % PANEL / 2 + i) * WARP];
 }
 
 /* ---- the launch ---- */

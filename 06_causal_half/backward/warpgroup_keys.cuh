@@ -202,16 +202,24 @@ static __device__ __forceinline__ void begin_keys(struct consumer<Config> &c,
         c.dK[i] = c.dV[i] = 0.0f;
 }
 
-/* Pᵀ and dSᵀ of a tile of queries, rounded, as left factors. */
-template <class Config, bool CAUSAL>
+/* Whether some query of a tile, which begins at row0, does not see all keys of a block. */
+template <bool CAUSAL>
+static __device__ __forceinline__ bool needs_mask(int key0, int row0, int seq_q, int seq_kv)
+{
+    return visible_keys<CAUSAL>(row0, seq_q, seq_kv) < key0 + Bc; /* the first sees fewest */
+}
+
+/* Pᵀ and dSᵀ of a tile of queries, rounded, as left factors. dPᵀ is made in dS, which is the
+ * caller's to say where it lies. */
+template <class Config, bool CAUSAL, bool MASKED>
 static __device__ __forceinline__ void
-make_factors(struct consumer<Config> &c, uint32_t (&P)[Config::Br / 4],
+make_factors(struct consumer<Config> &c, float (&dS)[Config::Br / 2], uint32_t (&P)[Config::Br / 4],
              uint32_t (&packed)[Config::Br / 4], int row0, int seq_q, int seq_kv)
 {
     const int Br = Config::Br, lane = threadIdx.x % WARP;
     const int g = lane / ROW_LANES, t = lane % ROW_LANES;
     const int stage = c.at.stage;
-    float S[Br / 2], dS[Br / 2];
+    float S[Br / 2];
     mbarrier_wait(&c.shared->Q_full[stage], c.at.phase);
     start_rows<Config>(S, c.K_rows, c.shared->Q[stage]);
     mbarrier_wait(&c.shared->dO_full[stage], c.at.phase);
@@ -219,14 +227,13 @@ make_factors(struct consumer<Config> &c, uint32_t (&P)[Config::Br / 4],
 
     wgmma_wait<1>(); /* Sᵀ is there */
     wgmma_hold(S);
-    const bool masked = visible_keys<CAUSAL>(row0, seq_q, seq_kv) < c.key0 + Bc;
     const int first_key = c.key0 + threadIdx.x / WARP * 16 + g;
 #pragma unroll
     for (int i = 0; i < Br / 2; i++) {
         const int row = 8 * (i / 4) + 2 * t + i % 2;
         S[i] = exp2_approximate(S[i] * c.scale_log2 - c.shared->LSE[stage][row]);
         const int key = first_key + 8 * (i / 2 % 2);
-        if (masked && key >= visible_keys<CAUSAL>(row0 + row, seq_q, seq_kv))
+        if (MASKED && key >= visible_keys<CAUSAL>(row0 + row, seq_q, seq_kv))
             S[i] = 0.0f;
     }
     wgmma_wait<0>(); /* and dPᵀ */
@@ -238,16 +245,16 @@ make_factors(struct consumer<Config> &c, uint32_t (&P)[Config::Br / 4],
     pack_rows<typename Config::T>(packed, dS);
 }
 
-/* Adds what a tile of queries gives to dK and dV, and makes the thread's part of its dQ. */
-template <class Config, bool CAUSAL>
-static __device__ __forceinline__ void multiply_tile(struct consumer<Config> &c, float (&dQ)[OWN_Q],
-                                                     int row0, int seq_q, int seq_kv)
+template <class Config, bool CAUSAL, bool MASKED>
+static __device__ __forceinline__ void
+multiply_tile_as(struct consumer<Config> &c, float (&dQ)[OWN_Q], int row0, int seq_q, int seq_kv)
 {
     typedef typename Config::T T;
     const int HEAD_DIM = Config::HEAD_DIM, Br = Config::Br;
     const T *Q = c.shared->Q[c.at.stage], *dO = c.shared->dO[c.at.stage];
+    float dP[Br / 2];
     uint32_t P[Br / 4], packed[Br / 4];
-    make_factors<Config, CAUSAL>(c, P, packed, row0, seq_q, seq_kv);
+    make_factors<Config, CAUSAL, MASKED>(c, dP, P, packed, row0, seq_q, seq_kv);
     start_columns<T, Br, Br, HEAD_DIM>(c.dV, P, dO, true);
     named_barrier_sync(1, WARPGROUP * CONSUMERS); /* nobody reads the last tile's dS */
     store_dS<Config>(c.shared->dS, packed, threadIdx.x / WARP * 16);
@@ -267,6 +274,18 @@ static __device__ __forceinline__ void multiply_tile(struct consumer<Config> &c,
     wgmma_hold(A);
     mbarrier_arrive(&c.shared->empty[c.at.stage]);
     advance<STAGES>(c.at);
+}
+
+/* Adds what a tile of queries gives to dK and dV, and makes the thread's part of its dQ. Few tiles
+ * need a mask, and the others have code without one. */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ void multiply_tile(struct consumer<Config> &c, float (&dQ)[OWN_Q],
+                                                     int row0, int seq_q, int seq_kv)
+{
+    if (needs_mask<CAUSAL>(c.key0, row0, seq_q, seq_kv))
+        multiply_tile_as<Config, CAUSAL, true>(c, dQ, row0, seq_q, seq_kv);
+    else
+        multiply_tile_as<Config, CAUSAL, false>(c, dQ, row0, seq_q, seq_kv);
 }
 
 /* ---- the launch ---- */
