@@ -3,7 +3,8 @@
 
     tests/nightly/measure_races.py FOLDER --racy REGEX [--input ARGUMENTS]... [--tool racecheck]
     tests/nightly/measure_races.py FOLDER --units --macro NAME [--flag=-DX=1]... [--stdin FOLDER]
-    tests/nightly/measure_races.py --own FOLDER [--only 06_]       our own faults, written into FOLDER
+    tests/nightly/measure_races.py --own FOLDER [--only 06_] [--detector asynchronous]
+                                                                   our own faults, written into FOLDER
     tests/nightly/measure_races.py --scor-inputs FOLDER            what ScoR's applications read, for --stdin
 
 A program is a .cu file, or with --units a folder whose .cu files make one program. It is racy when its path below FOLDER has a
@@ -13,8 +14,8 @@ or under compute-sanitizer's racecheck. A racy one counts as found when some inp
 ones, then a line for each input and one for all. A program that does not build, or runs longer than --seconds, is named and
 counts as one that showed no race.
 
---own makes a program of each kernel, as `make one` does, and one of each fault of tests/faults that is a race or a wrong use of
-asynchronous copies and products.
+--own makes a program of each fault of tests/faults that is a race or a wrong use of asynchronous copies and products, as `make
+one` does of a kernel, and of each kernel that has one.
 """
 import argparse
 import concurrent.futures
@@ -34,6 +35,7 @@ import facts  # noqa: E402
 import one  # noqa: E402
 
 OWN = re.compile(r"racy/")  # where a faulty program of ours is
+DETECTORS = ("race", "asynchronous")  # of our faults
 ORDERS = ("inorder", "reversed", "random:1", "random:2")
 # What a report of a race begins with, and any report.
 RACE = {"simtcc": re.compile(r"^simt: report: race", re.MULTILINE),
@@ -42,15 +44,12 @@ REPORT = {"simtcc": re.compile(r"^simt: report: ", re.MULTILINE),
           "racecheck": re.compile(r"^========= .*?(?:[Rr]ace reported|hazard detected|[Ii]nvalid|[Mm]isaligned)", re.MULTILINE)}
 
 
-def plant_own(folder, only):
-    """Writes our kernels, sound ones and faulty ones, each as one file that runs the sizes of its fault."""
+def plant_own(folder, only, detectors):
+    """Writes our faulty kernels and the sound ones, each as one file that runs the sizes of its fault."""
     texts, kernels = {}, facts.kernels()
-    for name, kernel in kernels.items():
-        if only.search(kernel["step"]):
-            texts[f"sound/{name}.cu"] = one.make(name)
     for fault in broken.read_faults():
         kernel = kernels.get(fault.kernel)
-        if fault.detector not in ("race", "asynchronous") or not kernel or not only.search(kernel["step"]):
+        if fault.detector not in detectors or not kernel or not only.search(kernel["step"]):
             continue
         quick, kernel["quick"] = kernel["quick"], [f"{kernel['quick'][0]} {run}" for run in fault.runs]
         text = one.make(fault.kernel)
@@ -62,6 +61,7 @@ def plant_own(folder, only):
         except broken.Broken:
             continue  # a single file has what the fault changes more than once
         texts[f"racy/{fault.name}.cu"] = text
+        texts.setdefault(f"sound/{fault.kernel}.cu", one.make(fault.kernel))
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -142,6 +142,7 @@ def main():
     parser.add_argument("--stdin", type=pathlib.Path, help="a folder of files that programs of these names read")
     parser.add_argument("--racy", type=re.compile, default=OWN)
     parser.add_argument("--own", action="store_true", help="write our own faults into the folder first")
+    parser.add_argument("--detector", choices=DETECTORS, action="append", help="only those of our faults that it finds")
     parser.add_argument("--only", type=re.compile, default=re.compile(""), help="programs whose path has a match")
     parser.add_argument("--input", action="append", help="a command line's arguments")
     parser.add_argument("--include", action="append", default=[], help="a folder of headers")
@@ -155,7 +156,7 @@ def main():
     if options.scor_inputs:
         return write_scor_inputs(options.folder)
     if options.own:
-        plant_own(options.folder, options.only)
+        plant_own(options.folder, options.only, options.detector or DETECTORS)
         options.only = re.compile("")
     programs = {}
     for source in sorted(options.folder.rglob("*.cu")):
