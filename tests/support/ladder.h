@@ -169,8 +169,9 @@ bool ladder_count(const struct problem *problem, const void *table, const char *
 
 /*
  * Where a launch can be made to fail (on the CPU backend), every kernel of the table must return
- * the error of each launch that it makes at these sizes, and leave none behind. The next run, with
- * the same workspace, must be right.
+ * the error of each launch that it makes at these sizes, and leave none behind. Where it was memory
+ * that could not be filled, no output may be written. The next run, with the same workspace, must
+ * be right.
  */
 void ladder_returns_errors(const struct problem *problem, const void *table,
                            const long long *sizes);
