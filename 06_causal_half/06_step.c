@@ -606,9 +606,9 @@ static struct passed passed(const struct attention_backward *call, int Br, int B
 
 /*
  * Every rung makes D of dO and O, 8 elements at a time, and loads LSE and D for each query that
- * passes a tile of keys. `loads` bring `elements` more of Q, dO, K and V; `sums` are floats of dQ
- * that the last kernel loads four at a time, to store it eight elements at a time. dK and dV are
- * stored `store` elements at a time. Atomics are not counted here.
+ * passes a tile of keys. `loads` bring `elements` more of Q, dO, K and V; `sums` are floats of dQ,
+ * which begin at 0, and which the last kernel loads, both four at a time, to store it eight
+ * elements at a time. dK and dV are stored `store` elements at a time. Atomics are not counted.
  */
 static struct cost gradients_cost(const struct attention_backward *call, long long loads,
                                   long long elements, long long passed_queries, long long sums,
@@ -618,9 +618,9 @@ static struct cost gradients_cost(const struct attention_backward *call, long lo
     const long long keys = attention_backward_key_rows(call);
     const long long floats = 2LL * call->batch * call->heads * passed_queries;
     return (struct cost){loads + 2 * rows * d / 8 + floats + sums / 4,
-                         2 * keys * d / store + rows + rows * d / 8,
+                         2 * keys * d / store + rows + rows * d / 8 + sums / 4,
                          2 * (elements + 2 * rows * d) + 4 * (floats + sums),
-                         4 * keys * d + 4 * rows + 2 * rows * d};
+                         4 * keys * d + 4 * rows + 2 * rows * d + 4 * sums};
 }
 
 /* Elements of Q, dO, K and V: K and V once, Q and dO as often as they pass. */

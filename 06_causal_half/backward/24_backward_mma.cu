@@ -190,16 +190,15 @@ static cudaError_t launch(const struct attention_backward *call)
     const size_t rows = attention_backward_query_rows(call), elements = rows * call->head_dim;
     float *dQ = (float *)call->workspace, *D = dQ + elements;
     const int bytes = sizeof(struct shared_tiles<T, HEAD_DIM>);
-    cudaError_t status = cudaFuncSetAttribute((const void *)backward_mma<T, HEAD_DIM, CAUSAL>,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (status == cudaSuccess) /* what atomics add to begins at 0 */
-        status = cudaMemsetAsync(dQ, 0, elements * sizeof *dQ, call->stream);
+    const cudaError_t status =
+        cudaFuncSetAttribute((const void *)backward_mma<T, HEAD_DIM, CAUSAL>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (status != cudaSuccess)
         return status;
 
     const int blocks = call->batch * call->kv_heads * ceil_div(call->seq_kv, Bc);
     const size_t eights = elements / 8;
-    launch_row_dots<T>(call, D);
+    launch_row_dots<T>(call, D, dQ, elements);
     backward_mma<T, HEAD_DIM, CAUSAL><<<blocks, THREADS, bytes, call->stream>>>(
         (const T *)call->Q, (const T *)call->K, (const T *)call->V, (const T *)call->dO, D, dQ,
         (T *)call->dK, (T *)call->dV, *call);

@@ -135,16 +135,12 @@ static float *D_of(const struct attention_backward *call)
            heads * padded_queries<Config>(call->seq_q) * Config::HEAD_DIM;
 }
 
-/* Before it: dQ in the workspace begins at 0, for it is added to, and D is made. */
+/* Before it: D is made, and dQ in the workspace begins at 0, for it is added to. */
 template <class Config>
-static cudaError_t begin_gradients(const struct attention_backward *call)
+static void begin_gradients(const struct attention_backward *call)
 {
-    float *D = D_of<Config>(call);
-    const size_t bytes = (char *)D - (char *)call->workspace;
-    const cudaError_t status = cudaMemsetAsync(call->workspace, 0, bytes, call->stream);
-    if (status == cudaSuccess)
-        launch_row_dots<typename Config::T>(call, D);
-    return status;
+    float *const dQ = (float *)call->workspace, *const D = D_of<Config>(call);
+    launch_row_dots<typename Config::T>(call, D, dQ, D - dQ);
 }
 
 /* Behind it: dQ goes to its rows. */

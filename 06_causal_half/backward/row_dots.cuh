@@ -1,4 +1,7 @@
-/* D = rowsum(dO∘O), which every kernel of this ladder computes first, in a launch of its own. */
+/*
+ * What every kernel of this ladder does first, in a launch of its own: D = rowsum(dO∘O), and zeros
+ * for what dQ will be added to. It is one launch because both only wait for memory.
+ */
 #ifndef HALF_ROW_DOTS_CUH
 #define HALF_ROW_DOTS_CUH
 
@@ -17,17 +20,24 @@ static __device__ __forceinline__ void load_eight(float (&x)[8], const T *from)
         x[i] = (float)element[i];
 }
 
-/* LANES neighbours have a row of dO and of O, each of them eight features. */
+/* LANES neighbours have a row of dO and of O, each of them eight features. Each thread has eight of
+ * the sums, of which there are `eights` times eight. */
 template <int LANES, typename T>
-__global__ void backward_row_dots(const T *dO, const T *O, float *D, int head_dim, int rows)
+__global__ void backward_row_dots(const T *dO, const T *O, float *D, float *sums, size_t eights,
+                                  int head_dim, size_t rows)
 {
-    const int row = (blockIdx.x * ROW_DOTS_THREADS + threadIdx.x) / LANES;
+    const size_t thread = (size_t)blockIdx.x * ROW_DOTS_THREADS + threadIdx.x, row = thread / LANES;
     const int col = threadIdx.x % LANES * 8;
+    if (thread < eights) {
+        float4 *const own = (float4 *)sums + 2 * thread;
+        own[0] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        own[1] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    }
     float sum = 0.0f;
     if (row < rows && col < head_dim) {
         float a[8], b[8];
-        load_eight(a, dO + (size_t)row * head_dim + col);
-        load_eight(b, O + (size_t)row * head_dim + col);
+        load_eight(a, dO + row * head_dim + col);
+        load_eight(b, O + row * head_dim + col);
         for (int i = 0; i < 8; i++)
             sum += a[i] * b[i];
     }
@@ -37,22 +47,25 @@ __global__ void backward_row_dots(const T *dO, const T *O, float *D, int head_di
 }
 
 template <int LANES, typename T>
-static inline void launch_row_dots_of(const struct attention_backward *call, float *D)
+static inline void launch_row_dots_of(const struct attention_backward *call, float *D, float *sums,
+                                      size_t eights)
 {
-    const int rows = (int)attention_backward_query_rows(call);
-    const int blocks = ceil_div(rows, ROW_DOTS_THREADS / LANES);
+    const size_t rows = attention_backward_query_rows(call);
+    const size_t threads = rows * LANES > eights ? rows * LANES : eights;
+    const unsigned blocks = (threads + ROW_DOTS_THREADS - 1) / ROW_DOTS_THREADS;
     backward_row_dots<LANES><<<blocks, ROW_DOTS_THREADS, 0, call->stream>>>(
-        (const T *)call->dO, (const T *)call->O, D, call->head_dim, rows);
+        (const T *)call->dO, (const T *)call->O, D, sums, eights, call->head_dim, rows);
 }
 
-/* Launches it for all rows of a call. */
+/* Launches it for all rows of a call, and for `count` sums, a multiple of eight. */
 template <typename T>
-static inline void launch_row_dots(const struct attention_backward *call, float *D)
+static inline void launch_row_dots(const struct attention_backward *call, float *D, float *sums,
+                                   size_t count)
 {
     if (call->head_dim <= 64)
-        launch_row_dots_of<8, T>(call, D);
+        launch_row_dots_of<8, T>(call, D, sums, count / 8);
     else
-        launch_row_dots_of<16, T>(call, D);
+        launch_row_dots_of<16, T>(call, D, sums, count / 8);
 }
 
 #endif

@@ -436,7 +436,8 @@ static __device__ __forceinline__ float *place_of_dQ(float *dQ, const struct pla
     const int col = part_col<Config>();
     float *part =
         part_of_dQ<Config>(dQ, place.head, place.row0 + part_row<Config>() + 16 * b, col, seq_q);
-    return &own_floats(part)[(col % PANEL / 2 + i) * WARP];
+    const int element = (col % PANEL / 2 + i) * WARP + 4 * (threadIdx.x % WARP);
+    return &part[element];
 }
 
 /* ---- the launch ---- */
@@ -452,10 +453,9 @@ launch_gradients(const struct attention_backward *call, const struct tile_order 
     static_assert(bytes == Config::BYTES, "what the plan says");
     cudaError_t status = cudaFuncSetAttribute((const void *)kernel,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (status == cudaSuccess)
-        status = begin_gradients<Config>(call);
     if (status != cudaSuccess)
         return status;
+    begin_gradients<Config>(call);
     kernel<<<order.tiles, Config::THREADS, bytes, call->stream>>>(
         D_of<Config>(call), (float *)call->workspace, order, *call);
     return finish_gradients<Config>(call);

@@ -318,10 +318,9 @@ static cudaError_t launch_gradients(const struct attention_backward *call,
     if (status == cudaSuccess)
         status = cudaFuncSetAttribute((const void *)kernel,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (status == cudaSuccess)
-        status = begin_gradients<Config>(call);
     if (status != cudaSuccess)
         return status;
+    begin_gradients<Config>(call);
     problem.call = *call;
     problem.order = key_order_of(call, Bc);
     problem.D = D_of<Config>(call);
