@@ -362,9 +362,14 @@ static void run_on_tables(const struct attention_kernel *kernel, struct trial *t
     call.LSE = trial->device[outputs[1]].data;
     cr_assert(trial_poison(trial, NULL) == cudaSuccess);
     cr_assert(run_once(kernel, call) == cudaSuccess, "%s: %s", kernel->about.name, refusal());
-    for (int t = 0; t < 2; t++)
-        cr_assert(device_buffer_download(&trial->device[outputs[t]], trial->host[outputs[t]]) ==
-                  cudaSuccess);
+    for (int i = 0; i < 2; i++) {
+        const int t = outputs[i];
+        const struct tensor *tensor = &trial->tensors[t];
+        cr_assert(device_buffer_download(&trial->device[t], trial->host[t]) == cudaSuccess);
+        for (size_t at = 0; at < tensor->rows * tensor->cols; at++) /* the poison is a NaN, too */
+            cr_assert(!check_is_poison(trial->host[t], tensor->type, at, t), "%s left out %s",
+                      kernel->about.name, tensor->name);
+    }
 }
 
 /* A row is NaN throughout, or as it was before to the bit. */
