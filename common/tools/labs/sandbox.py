@@ -182,7 +182,7 @@ class Sandbox:
             return False
         try:
             return self.run(["/usr/bin/true"], "build", Limits(5, 20, 512)).status == 0
-        except OSError:
+        except (OSError, Unable):
             return False
 
     def own(self, folder):
@@ -244,7 +244,11 @@ class Sandbox:
                 os.close(descriptor)
             if theirs:
                 theirs.close()
-        return self._wait(process, limits, stdin, ours)
+        ending = self._wait(process, limits, stdin, ours)
+        # On a full machine bubblewrap gets no namespace. That is not the submission's fault, of which nothing has begun.
+        if kind == "build" and ending.status == 1 and ending.output.startswith(b"bwrap: "):
+            raise Unable(f"bubblewrap did not start: {ending.output.decode(errors='replace').strip()[:200]}")
+        return ending
 
     @staticmethod
     def _send(file, asked, deadline):
