@@ -374,7 +374,7 @@ static struct cost decode_balanced_cost(const struct attention_kernel *row,
     const struct balanced_plan plan = balanced_plan_here(call);
     const int row_tiles = plan.items / call->kv_heads, units = balanced_units(call->seq_kv);
     const long long all = (long long)call->batch * plan.items * units;
-    const long long share = balanced_share(all, plan.blocks);
+    const long long share = plan.share > 0 ? plan.share : balanced_share(all, plan.blocks);
     struct decode_rows rows = {(long long)attention_query_rows(call), 0};
     for (long long end = share; end < all; end += share) {
         if (end % units == 0)
@@ -582,7 +582,7 @@ static const struct attention_kernel decode[] = {
                   "equal shares of all tiles, by lengths; the last block of an item merges it",
                   .about.claims = "--batch 6 --heads 8 --kv-heads 1 --seq-q 2 --seq-kv 4096: "
                                   "launches <= 1, blocks <= 16, atomics >= 16, "
-                                  "copies_ahead >= 100000",
+                                  "copies_ahead >= 300000",
                   .about.after = "decode_async", DECODE_LIMITS,
                   .workspace = decode_balanced_workspace, .cost = decode_balanced_cost),
     {.about.name = NULL},

@@ -4,7 +4,8 @@
  * equal share of all tiles of keys there are, and the last block to finish an item merges it.
  *
  *     line up the units:   for each sequence, tile of rows of its kv heads, tile of its keys
- *     block i of n takes   share · i .. share · (i + 1) - 1,      share = units / n, rounded up
+ *     block i of n takes   share · i .. share · (i + 1) - 1,      share = units / n, rounded up;
+ *                          to whole items or whole parts of one where there are no lengths
  *     for each item (a tile of rows) of which some units are in the share:
  *         (m, l, O) of these units, as decode_async
  *         all of them: O = O / l is stored. Some: leave the piece; count it; who counts last
@@ -20,7 +21,7 @@
  * same call gives the same bits.
  *
  * Cost: as decode_async's with its pieces for runs, of which there are at most two a block; and
- * each warp reads all lengths twice.
+ * each warp reads all lengths, where there are any, twice.
  *
  * Source: NVIDIA, CUDA C++ Programming Guide, memory fence functions (the last block sums); equal
  * shares are Stream-K's (Osama and others, arXiv:2301.03598).
@@ -46,6 +47,20 @@ struct share {
     int batch, item, unit; /* the item inside its sequence, the unit inside its item */
     long long begin, units, each;
 };
+
+/* Finds the block's share where all sequences are as long, and the host has cut. */
+static __device__ __forceinline__ struct share share_as_cut(const struct attention &shape,
+                                                            const struct balanced_plan &plan)
+{
+    const int units = balanced_units(shape.seq_kv);
+    const long long all = (long long)shape.batch * plan.items * units;
+    struct share share = {0, 0, 0, plan.share * blockIdx.x, 0, plan.share};
+    share.units = min(share.each, all - share.begin);
+    share.batch = (int)(share.begin / units / plan.items);
+    share.item = (int)(share.begin / units % plan.items);
+    share.unit = (int)(share.begin % units);
+    return share;
+}
 
 /* Finds the block's share, by all lengths. Each warp does so for itself, and its lanes read 32
  * lengths at a time. */
@@ -96,21 +111,55 @@ static __device__ __forceinline__ struct share share_of(const struct attention &
     return share;
 }
 
-/* Merges an item's pieces, and stores its rows from row0 on, counted over all heads. */
+/*
+ * Merges an item's pieces, and stores its rows from row0 on, counted over all heads. L2 answers
+ * after half a microsecond, and nothing else is on its way by now: a thread asks for LOADS parts at
+ * once, AT_ONCE pieces of each of its next rows.
+ */
+template <typename T, int HEAD_DIM, int AT_ONCE>
+static __device__ __forceinline__ void merge_rows(const struct decode_output &out,
+                                                  struct balanced_pieces pieces, int row0, int rows)
+{
+    constexpr int LOADS = 16, ROWS = LOADS / AT_ONCE, LANES = HEAD_DIM / 4, APART = THREADS / LANES;
+    const int feature = threadIdx.x % LANES * 4;
+    for (int first = threadIdx.x / LANES; first < rows && feature < out.head_dim;
+         first += ROWS * APART) {
+        struct running all[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            all[r] = nothing();
+        for (int piece = 0; piece < pieces.count; piece += AT_ONCE) {
+            struct running parts[ROWS][AT_ONCE];
+#pragma unroll
+            for (int i = 0; i < LOADS; i++) {
+                const int row = first + i / AT_ONCE * APART, of = piece + i % AT_ONCE;
+                parts[i / AT_ONCE][i % AT_ONCE] =
+                    row < rows && of < pieces.count
+                        ? load_run(out, balanced_place(pieces, of), row, feature)
+                        : nothing();
+            }
+#pragma unroll
+            for (int i = 0; i < LOADS; i++)
+                merge(&all[i / AT_ONCE], parts[i / AT_ONCE][i % AT_ONCE]);
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (first + r * APART < rows)
+                store_result<T>(out, row0 + first + r * APART, feature, all[r]);
+    }
+}
+
+/* With the form that has the fewest turns for so many pieces. */
 template <typename T, int HEAD_DIM>
 static __device__ __forceinline__ void
 merge_pieces(const struct decode_output &out, struct balanced_pieces pieces, int row0, int rows)
 {
-    constexpr int LANES = HEAD_DIM / 4;
-    const int feature = threadIdx.x % LANES * 4;
-    for (int row = threadIdx.x / LANES; row < rows && feature < out.head_dim;
-         row += THREADS / LANES) {
-        struct running all = nothing();
-#pragma unroll 4
-        for (int piece = 0; piece < pieces.count; piece++)
-            merge(&all, load_run(out, balanced_place(pieces, piece), row, feature));
-        store_result<T>(out, row0 + row, feature, all);
-    }
+    if (pieces.count <= 2)
+        merge_rows<T, HEAD_DIM, 2>(out, pieces, row0, rows);
+    else if (pieces.count <= 4)
+        merge_rows<T, HEAD_DIM, 4>(out, pieces, row0, rows);
+    else
+        merge_rows<T, HEAD_DIM, 8>(out, pieces, row0, rows);
 }
 
 template <typename T, int HEAD_DIM, int ROW_WARPS>
@@ -132,7 +181,7 @@ __global__ void __launch_bounds__(THREADS, DECODE_BALANCED_RESIDENT)
     const uint32_t lane_V =
         shared_address(&shared.tile[0].V[swizzled(warp_key + lane % 16, lane / 16 * 8)]);
 
-    const struct share share = share_of(shape, plan);
+    const struct share share = plan.share > 0 ? share_as_cut(shape, plan) : share_of(shape, plan);
     int batch = share.batch, item = share.item, unit = share.unit, tiles;
     for (long long done = 0; done < share.units; done += tiles) {
         const int kv_head = batch * shape.kv_heads + item / row_tiles;
@@ -215,13 +264,15 @@ static cudaError_t launch(const struct attention *call)
     if (status != cudaSuccess)
         return status;
     const struct balanced_plan plan = balanced_plan_of(call, &device);
-    struct decode_output out = decode_output_of(call, 2 * plan.blocks, plan.tile_rows);
+    const bool merges = balanced_merges(call, &plan);
+    const int places = merges ? 2 * plan.blocks : 0;
+    struct decode_output out = decode_output_of(call, places, plan.tile_rows);
     unsigned int *const counters =
-        (unsigned int *)(out.state_runs + (size_t)2 * plan.blocks * plan.tile_rows);
+        (unsigned int *)(out.state_runs + (size_t)places * plan.tile_rows);
     const int bytes = sizeof(union shared_memory<T, HEAD_DIM>);
     status = cudaFuncSetAttribute((const void *)decode_balanced<T, HEAD_DIM, ROW_WARPS>,
                                   cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (status == cudaSuccess)
+    if (status == cudaSuccess && merges)
         status = cudaMemsetAsync(counters, 0, plan.blocks * sizeof *counters, call->stream);
     if (status != cudaSuccess)
         return status;
