@@ -555,9 +555,10 @@ static const struct attention_kernel variants[] = {
 /* Shown: a group of heads, and several runs. */
 #define DECODE_SHOWN "--heads 4 --kv-heads 1 --seq-q 1 --seq-kv 512"
 
-#define DECODE_LIMITS                                                                              \
-    .about.architecture = "sm_80", .about.edges = DECODE_EDGES, BOTH_TYPES, .lengths = true,       \
-    .paged = true, .about.shown_sizes = DECODE_SHOWN
+#define DECODE_LIMITS_OF(ARCHITECTURE)                                                             \
+    .about.architecture = (ARCHITECTURE), .about.edges = DECODE_EDGES, BOTH_TYPES,                 \
+    .lengths = true, .paged = true, .about.shown_sizes = DECODE_SHOWN
+#define DECODE_LIMITS DECODE_LIMITS_OF("sm_80")
 
 static const struct attention_kernel decode[] = {
     ATTENTION_ROW(decode_split, "21_decode_split.cu",
@@ -584,6 +585,12 @@ static const struct attention_kernel decode[] = {
                                   "launches <= 1, blocks <= 16, atomics >= 16, "
                                   "copies_ahead >= 300000",
                   .about.after = "decode_async", DECODE_LIMITS,
+                  .workspace = decode_balanced_workspace, .cost = decode_balanced_cost),
+    ATTENTION_ROW(decode_wgmma, "31_decode_wgmma.cu",
+                  "64 rows multiply as one warpgroup, and read K and V once from shared memory",
+                  .about.claims = "--heads 64 --kv-heads 1 --seq-q 1 --seq-kv 2048: shared_loads "
+                                  "<= 90000, matrix_multiplies >= 16000000, copies_ahead >= 16000",
+                  .about.after = "decode_balanced", DECODE_LIMITS_OF("sm_90a"),
                   .workspace = decode_balanced_workspace, .cost = decode_balanced_cost),
     {.about.name = NULL},
 };
