@@ -374,7 +374,7 @@ static struct cost decode_balanced_cost(const struct attention_kernel *row,
     const struct balanced_plan plan = balanced_plan_here(call);
     const int row_tiles = plan.items / call->kv_heads, units = balanced_units(call->seq_kv);
     const long long all = (long long)call->batch * plan.items * units;
-    const long long share = balanced_share(all, plan.blocks);
+    const long long share = plan.share > 0 ? plan.share : balanced_share(all, plan.blocks);
     struct decode_rows rows = {(long long)attention_query_rows(call), 0};
     for (long long end = share; end < all; end += share) {
         if (end % units == 0)
@@ -555,9 +555,10 @@ static const struct attention_kernel variants[] = {
 /* Shown: a group of heads, and several runs. */
 #define DECODE_SHOWN "--heads 4 --kv-heads 1 --seq-q 1 --seq-kv 512"
 
-#define DECODE_LIMITS                                                                              \
-    .about.architecture = "sm_80", .about.edges = DECODE_EDGES, BOTH_TYPES, .lengths = true,       \
-    .paged = true, .about.shown_sizes = DECODE_SHOWN
+#define DECODE_LIMITS_OF(ARCHITECTURE)                                                             \
+    .about.architecture = (ARCHITECTURE), .about.edges = DECODE_EDGES, BOTH_TYPES,                 \
+    .lengths = true, .paged = true, .about.shown_sizes = DECODE_SHOWN
+#define DECODE_LIMITS DECODE_LIMITS_OF("sm_80")
 
 static const struct attention_kernel decode[] = {
     ATTENTION_ROW(decode_split, "21_decode_split.cu",
@@ -582,8 +583,14 @@ static const struct attention_kernel decode[] = {
                   "equal shares of all tiles, by lengths; the last block of an item merges it",
                   .about.claims = "--batch 6 --heads 8 --kv-heads 1 --seq-q 2 --seq-kv 4096: "
                                   "launches <= 1, blocks <= 16, atomics >= 16, "
-                                  "copies_ahead >= 100000",
+                                  "copies_ahead >= 300000",
                   .about.after = "decode_async", DECODE_LIMITS,
+                  .workspace = decode_balanced_workspace, .cost = decode_balanced_cost),
+    ATTENTION_ROW(decode_wgmma, "31_decode_wgmma.cu",
+                  "64 rows multiply as one warpgroup, and read K and V once from shared memory",
+                  .about.claims = "--heads 64 --kv-heads 1 --seq-q 1 --seq-kv 2048: shared_loads "
+                                  "<= 90000, matrix_multiplies >= 16000000, copies_ahead >= 16000",
+                  .about.after = "decode_balanced", DECODE_LIMITS_OF("sm_90a"),
                   .workspace = decode_balanced_workspace, .cost = decode_balanced_cost),
     {.about.name = NULL},
 };

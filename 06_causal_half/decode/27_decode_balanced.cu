@@ -4,7 +4,8 @@
  * equal share of all tiles of keys there are, and the last block to finish an item merges it.
  *
  *     line up the units:   for each sequence, tile of rows of its kv heads, tile of its keys
- *     block i of n takes   share · i .. share · (i + 1) - 1,      share = units / n, rounded up
+ *     block i of n takes   share · i .. share · (i + 1) - 1,      share = units / n, rounded up;
+ *                          to whole items or whole parts of one where there are no lengths
  *     for each item (a tile of rows) of which some units are in the share:
  *         (m, l, O) of these units, as decode_async
  *         all of them: O = O / l is stored. Some: leave the piece; count it; who counts last
@@ -20,7 +21,7 @@
  * same call gives the same bits.
  *
  * Cost: as decode_async's with its pieces for runs, of which there are at most two a block; and
- * each warp reads all lengths twice.
+ * each warp reads all lengths, where there are any, twice.
  *
  * Source: NVIDIA, CUDA C++ Programming Guide, memory fence functions (the last block sums); equal
  * shares are Stream-K's (Osama and others, arXiv:2301.03598).
@@ -28,6 +29,7 @@
 #include "06_causal_half/06_step.h"
 #include "device/device.h"
 #include "row_tile.cuh"
+#include "shares.cuh"
 
 /* Tiles that the ring holds: 96 KB, so that two blocks share a multiprocessor. */
 static constexpr __host__ __device__ int stages_of(int head_dim)
@@ -41,81 +43,9 @@ union shared_memory {
     struct warp_states<HEAD_DIM> states;
 };
 
-/* Where a block's share begins. */
-struct share {
-    int batch, item, unit; /* the item inside its sequence, the unit inside its item */
-    long long begin, units, each;
-};
-
-/* Finds the block's share, by all lengths. Each warp does so for itself, and its lanes read 32
- * lengths at a time. */
-static __device__ __forceinline__ struct share share_of(const struct attention &shape,
-                                                        const struct balanced_plan &plan)
-{
-    const int lane = threadIdx.x % WARP;
-    int all = 0; /* units of an item of every sequence */
-    for (int batch = lane; batch < shape.batch; batch += WARP)
-        all += balanced_units(sequence_keys(shape, batch * shape.kv_heads));
-#pragma unroll
-    for (int distance = WARP / 2; distance > 0; distance /= 2)
-        all += __shfl_xor_sync(FULL_MASK, all, distance);
-
-    const long long units = (long long)all * plan.items;
-    struct share share = {0, 0, 0, 0, 0, balanced_share(units, plan.blocks)};
-    share.begin = share.each * blockIdx.x;
-    share.units = min(share.each, units - share.begin);
-    if (share.units <= 0)
-        return share;
-
-    long long before = 0; /* units of the sequences before batch0 */
-    for (int batch0 = 0; batch0 < shape.batch; batch0 += WARP) {
-        const int batch = batch0 + lane;
-        const int own =
-            batch < shape.batch ? balanced_units(sequence_keys(shape, batch * shape.kv_heads)) : 0;
-        int upto = own; /* and of the lanes before this one */
-#pragma unroll
-        for (int distance = 1; distance < WARP; distance *= 2) {
-            const int other = __shfl_up_sync(FULL_MASK, upto, distance);
-            upto += lane >= distance ? other : 0;
-        }
-        const unsigned int ends_behind =
-            __ballot_sync(FULL_MASK, before + (long long)upto * plan.items > share.begin);
-        const int found = ends_behind != 0 ? __ffs(ends_behind) - 1 : WARP - 1;
-        const int of_found = __shfl_sync(FULL_MASK, own, found);
-        const int upto_found = __shfl_sync(FULL_MASK, upto, found);
-        if (ends_behind != 0) {
-            const long long inside =
-                share.begin - before - (long long)(upto_found - of_found) * plan.items;
-            share.batch = batch0 + found;
-            share.item = (int)(inside / of_found);
-            share.unit = (int)(inside % of_found);
-            return share;
-        }
-        before += (long long)upto_found * plan.items;
-    }
-    return share;
-}
-
-/* Merges an item's pieces, and stores its rows from row0 on, counted over all heads. */
-template <typename T, int HEAD_DIM>
-static __device__ __forceinline__ void
-merge_pieces(const struct decode_output &out, struct balanced_pieces pieces, int row0, int rows)
-{
-    constexpr int LANES = HEAD_DIM / 4;
-    const int feature = threadIdx.x % LANES * 4;
-    for (int row = threadIdx.x / LANES; row < rows && feature < out.head_dim;
-         row += THREADS / LANES) {
-        struct running all = nothing();
-#pragma unroll 4
-        for (int piece = 0; piece < pieces.count; piece++)
-            merge(&all, load_run(out, balanced_place(pieces, piece), row, feature));
-        store_result<T>(out, row0 + row, feature, all);
-    }
-}
-
 template <typename T, int HEAD_DIM, int ROW_WARPS>
 __global__ void __launch_bounds__(THREADS, DECODE_BALANCED_RESIDENT)
-    decode_balanced(const T *Q, const T *K, const T *V, struct decode_output out,
+    decode_balanced(const T *Q, const T *K, const T *V, const struct decode_output out,
                     unsigned int *counters, struct attention shape, struct balanced_plan plan)
 {
     constexpr int KEY_WARPS = WARPS / ROW_WARPS, WARP_KEYS = Bc / KEY_WARPS;
@@ -132,7 +62,7 @@ __global__ void __launch_bounds__(THREADS, DECODE_BALANCED_RESIDENT)
     const uint32_t lane_V =
         shared_address(&shared.tile[0].V[swizzled(warp_key + lane % 16, lane / 16 * 8)]);
 
-    const struct share share = share_of(shape, plan);
+    const struct share share = plan.share > 0 ? share_as_cut(shape, plan) : share_of(shape, plan);
     int batch = share.batch, item = share.item, unit = share.unit, tiles;
     for (long long done = 0; done < share.units; done += tiles) {
         const int kv_head = batch * shape.kv_heads + item / row_tiles;
@@ -179,24 +109,8 @@ __global__ void __launch_bounds__(THREADS, DECODE_BALANCED_RESIDENT)
         __syncthreads(); /* every warp has left its state before any thread merges them */
         const struct balanced_pieces pieces =
             balanced_pieces_of(share.begin + done - unit, units, share.each);
-        const int place = balanced_place(pieces, blockIdx.x - pieces.first_block);
-        out.runs = pieces.count;
-        if (pieces.count == 1) {
-            merge_warps<T, HEAD_DIM, ROW_WARPS>(&shared.states, out, 0, head_row0 + row0, rows,
-                                                length < 0);
-            __syncthreads(); /* the states are merged before tiles of the next item lie there */
-        } else {
-            merge_warps<T, HEAD_DIM, ROW_WARPS>(&shared.states, out, place, 0, rows, false);
-            __threadfence(); /* release: whoever sees the count sees this thread's part */
-            __syncthreads(); /* every thread has stored its part before the piece counts */
-            const bool last =
-                __syncthreads_or(threadIdx.x == 0 &&
-                                 atomicAdd(&counters[pieces.first_block], 1u) == pieces.count - 1u);
-            if (last) {
-                __threadfence(); /* acquire: the pieces are not read before they were counted */
-                merge_pieces<T, HEAD_DIM>(out, pieces, head_row0 + row0, rows);
-            }
-        }
+        end_item<T, HEAD_DIM, ROW_WARPS>(&shared.states, out, counters, pieces, head_row0 + row0,
+                                         rows, length < 0);
 
         unit = 0;
         item++;
@@ -215,13 +129,15 @@ static cudaError_t launch(const struct attention *call)
     if (status != cudaSuccess)
         return status;
     const struct balanced_plan plan = balanced_plan_of(call, &device);
-    struct decode_output out = decode_output_of(call, 2 * plan.blocks, plan.tile_rows);
+    const bool merges = balanced_merges(call, &plan);
+    const int places = merges ? 2 * plan.blocks : 0;
+    struct decode_output out = decode_output_of(call, places, plan.tile_rows);
     unsigned int *const counters =
-        (unsigned int *)(out.state_runs + (size_t)2 * plan.blocks * plan.tile_rows);
+        (unsigned int *)(out.state_runs + (size_t)places * plan.tile_rows);
     const int bytes = sizeof(union shared_memory<T, HEAD_DIM>);
     status = cudaFuncSetAttribute((const void *)decode_balanced<T, HEAD_DIM, ROW_WARPS>,
                                   cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (status == cudaSuccess)
+    if (status == cudaSuccess && merges)
         status = cudaMemsetAsync(counters, 0, plan.blocks * sizeof *counters, call->stream);
     if (status != cudaSuccess)
         return status;

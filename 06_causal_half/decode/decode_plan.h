@@ -126,6 +126,7 @@ struct balanced_plan {
     int head_rows, tile_rows;
     int items; /* of a sequence */
     int blocks;
+    long long share; /* of a block, where all sequences are as long; 0: the lengths say it */
 };
 
 static const long long LEAST_SHARE = 2; /* units that are worth a block */
@@ -143,6 +144,27 @@ static inline __host__ __device__ long long balanced_share(long long units, int 
     return share > LEAST_SHARE ? share : LEAST_SHARE;
 }
 
+/*
+ * The share where every item has so many units. Shares of whole items leave nothing to merge, and
+ * an item of whole shares has fewer pieces than one that is cut anywhere. Memory is the limit, and
+ * does not notice that a few blocks have nothing to do: a share may be longer by a SLACKth.
+ */
+static inline long long balanced_cut(long long items, int item_units, int blocks)
+{
+    const int SLACK = 16;
+    const long long least = balanced_share(items * item_units, blocks);
+    const long long share = least >= item_units ? (least + item_units - 1) / item_units * item_units
+                                                : item_units / (item_units / least);
+    const bool whole = share % item_units == 0 || item_units % share == 0;
+    return whole && share >= least && (share - least) * SLACK <= least ? share : least;
+}
+
+/* Whether an item of the call may lie in several shares. */
+static inline bool balanced_merges(const struct attention *call, const struct balanced_plan *plan)
+{
+    return plan->share == 0 || plan->share % balanced_units(call->seq_kv) != 0;
+}
+
 /* For calls as decode_plan_of() takes them: as many blocks as are resident, or have a share when
  * every sequence is as long as can be. */
 static inline struct balanced_plan balanced_plan_of(const struct attention *call,
@@ -156,6 +178,9 @@ static inline struct balanced_plan balanced_plan_of(const struct attention *call
     const long long useful = (units + LEAST_SHARE - 1) / LEAST_SHARE;
     const int slots = device->multiprocessors * DECODE_BALANCED_RESIDENT;
     plan.blocks = useful < slots ? (int)useful : slots;
+    plan.share = call->lengths == NULL ? balanced_cut((long long)call->batch * plan.items,
+                                                      balanced_units(call->seq_kv), plan.blocks)
+                                       : 0;
     return plan;
 }
 
@@ -187,6 +212,8 @@ static inline __host__ __device__ int balanced_place(struct balanced_pieces piec
 static inline size_t balanced_workspace_of(const struct attention *call,
                                            const struct balanced_plan *plan)
 {
+    if (!balanced_merges(call, plan))
+        return 0;
     return (size_t)plan->blocks *
            (2 * (size_t)plan->tile_rows * ((size_t)call->head_dim + 2) * sizeof(float) +
             sizeof(unsigned int));

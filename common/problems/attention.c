@@ -397,7 +397,9 @@ static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TE
 size_t attention_workspace(const struct kernel *kernel, const long long sizes[MAX_SIZES])
 {
     const struct attention_kernel *row = (const struct attention_kernel *)kernel;
-    const struct attention call = attention_of(sizes);
+    struct attention call = attention_of(sizes);
+    static const int some; /* a kernel may ask whether there are lengths, not which */
+    call.lengths = sizes[ATTENTION_LENGTHS] ? &some : NULL;
     return row->workspace ? row->workspace(&call) : 0;
 }
 

@@ -532,3 +532,14 @@ def picture_06_decode_packed():
         picture.text(16 + (number + 0.5) * wide, where + 38, f"page {number}", "m s", "middle")
     picture.text(16, where + 62, "Arrows are what the kernel did: the order in which a block went through the pool, after its sequence's row of the table.", "m")
     return picture
+
+
+def picture_06_decode_wgmma():
+    picture = svg.Picture("decode_wgmma: four warps that read a tile once, in place of four reads",
+                          "What decode_balanced and decode_wgmma load from shared memory and store there, for 64 rows.")
+    bars = [(kernel, {kind: sum(launch.counters[f"shared_{kind}s"] for launch in
+                                views.traced("06", kernel, "--heads 64 --kv-heads 1 --seq-q 1 --seq-kv 2048", 0, 0))
+                      for kind in ("load", "store")}) for kernel in ("decode_balanced", "decode_wgmma")]
+    y = views.stacked(picture, 50, bars, {"load": "c0", "store": "c1"}, "accesses")
+    picture.legend(190, y + 12, [("c0", "loads: ldmatrix, or wgmma's reads of 16 bytes"), ("c1", "stores and copies")])
+    return picture

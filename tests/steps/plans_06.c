@@ -213,37 +213,17 @@ static void judge_decode_plan(const struct attention *call, const struct device_
     judged++;
 }
 
-/* Of sequences of all lengths, every block that an item's units lie in has a place of its own for
- * the piece, and no other item counts where this one does. */
-static void judge_balanced(const struct attention *call, const struct device_limits *device)
+enum { MOST_SEQUENCES = 8 };
+
+/* Every block that an item's units lie in has a place of its own for the piece, and no other item
+ * counts where this one does. The first `count` items are judged, `of_each` a sequence. */
+static void judge_pieces(struct balanced_plan plan, const int *units, int count, int of_each,
+                         long long share)
 {
-    const struct balanced_plan plan = balanced_plan_of(call, device);
-    const int row_tiles = plan.items / call->kv_heads;
-    cr_assert(plan.items % call->kv_heads == 0 && plan.tile_rows == decode_tile_rows(call));
-    cr_assert(row_tiles * (long long)plan.tile_rows >= plan.head_rows &&
-              (row_tiles - 1LL) * plan.tile_rows < plan.head_rows);
-    cr_assert(plan.blocks >= 1 &&
-              plan.blocks <= device->multiprocessors * DECODE_BALANCED_RESIDENT);
-    cr_assert(balanced_workspace_of(call, &plan) % sizeof(float[2]) <= sizeof(int));
-
-    enum { MOST = 8 };
-    const int sequences = call->batch < MOST ? call->batch : MOST;
-    const int items = plan.items < MOST ? plan.items : MOST;
-    uint64_t state = (uint64_t)call->seq_kv + 1;
-    int units[MOST];
-    long long all = 0;
-    for (int b = 0; b < sequences; b++) {
-        units[b] = balanced_units((int)(plan_random(&state) % ((uint64_t)call->seq_kv + 1)));
-        cr_assert(units[b] >= 1);
-        all += (long long)units[b] * items;
-    }
-    const long long share = balanced_share(all, plan.blocks);
-    cr_assert(share * plan.blocks >= all && share >= LEAST_SHARE);
-
     bool *const taken = calloc(3 * (size_t)plan.blocks, sizeof *taken);
     long long first = 0;
-    for (int n = 0; n < sequences * items; n++) {
-        const int own = units[n / items];
+    for (int n = 0; n < count; n++) {
+        const int own = units[n / of_each];
         const struct balanced_pieces pieces = balanced_pieces_of(first, own, share);
         cr_assert(pieces.count >= 1 && pieces.first_block >= 0 &&
                   pieces.first_block + pieces.count <= plan.blocks);
@@ -260,6 +240,85 @@ static void judge_balanced(const struct attention *call, const struct device_lim
     }
     free(taken);
     judged++;
+}
+
+/* Where all sequences are as long, shares are as the host has cut them: hardly longer than equal
+ * ones, every unit is in one, and where an item is in several it is known to need a merge. */
+static void judge_cut(const struct attention *call, struct balanced_plan plan)
+{
+    const int own = balanced_units(call->seq_kv);
+    const long long items = (long long)call->batch * plan.items;
+    const long long least = balanced_share(items * own, plan.blocks);
+    cr_assert(plan.share >= least && (plan.share - least) * 16 <= least);
+    cr_assert(plan.share * plan.blocks >= items * own);
+
+    int units[MOST_SEQUENCES], most_pieces = 1;
+    for (int b = 0; b < MOST_SEQUENCES; b++)
+        units[b] = own;
+    const int count = items < MOST_SEQUENCES ? (int)items : MOST_SEQUENCES;
+    judge_pieces(plan, units, count, 1, plan.share);
+    for (long long item = 0; item < count; item++) {
+        const int pieces = balanced_pieces_of(item * own, own, plan.share).count;
+        most_pieces = pieces > most_pieces ? pieces : most_pieces;
+    }
+    cr_assert(most_pieces == 1 || balanced_merges(call, &plan));
+}
+
+/* Shapes of an H200's figures: two pieces an item, and whole items. */
+TEST(plans_06, balanced_shares_of_whole_items)
+{
+    const struct device_limits device = {90, 132, 227 << 10};
+    struct attention call = {0};
+    call.heads = 64;
+    call.kv_heads = 8;
+    call.seq_q = 1;
+    call.seq_kv = 8192;
+    call.head_dim = 128;
+    call.batch = 16;
+    struct balanced_plan plan = balanced_plan_of(&call, &device);
+    cr_expect(plan.share == 64 && balanced_merges(&call, &plan), "%lld", plan.share);
+    call.batch = 64;
+    plan = balanced_plan_of(&call, &device);
+    cr_expect(plan.share == 256 && !balanced_merges(&call, &plan), "%lld", plan.share);
+    cr_expect(balanced_workspace_of(&call, &plan) == 0);
+    call.batch = 9; /* 72 items in 264 blocks: nothing is near */
+    plan = balanced_plan_of(&call, &device);
+    cr_expect(plan.share == balanced_share(72 * 128, 264), "%lld", plan.share);
+}
+
+static void judge_balanced(const struct attention *call, const struct device_limits *device)
+{
+    const struct balanced_plan plan = balanced_plan_of(call, device);
+    const int row_tiles = plan.items / call->kv_heads;
+    cr_assert(plan.items % call->kv_heads == 0 && plan.tile_rows == decode_tile_rows(call));
+    cr_assert(row_tiles * (long long)plan.tile_rows >= plan.head_rows &&
+              (row_tiles - 1LL) * plan.tile_rows < plan.head_rows);
+    cr_assert(plan.blocks >= 1 &&
+              plan.blocks <= device->multiprocessors * DECODE_BALANCED_RESIDENT);
+    cr_assert(balanced_workspace_of(call, &plan) % sizeof(float[2]) <= sizeof(int));
+    judge_cut(call, plan);
+
+    /* As the device does it, sequences have all lengths. */
+    const int lengths = 0;
+    struct attention with_lengths = *call;
+    with_lengths.lengths = &lengths;
+    const struct balanced_plan uncut = balanced_plan_of(&with_lengths, device);
+    cr_assert(uncut.share == 0 && balanced_merges(&with_lengths, &uncut));
+    cr_assert(balanced_workspace_of(call, &plan) ==
+              (balanced_merges(call, &plan) ? balanced_workspace_of(&with_lengths, &uncut) : 0));
+    const int sequences = call->batch < MOST_SEQUENCES ? call->batch : MOST_SEQUENCES;
+    const int items = plan.items < MOST_SEQUENCES ? plan.items : MOST_SEQUENCES;
+    uint64_t state = (uint64_t)call->seq_kv + 1;
+    int units[MOST_SEQUENCES];
+    long long all = 0;
+    for (int b = 0; b < sequences; b++) {
+        units[b] = balanced_units((int)(plan_random(&state) % ((uint64_t)call->seq_kv + 1)));
+        cr_assert(units[b] >= 1);
+        all += (long long)units[b] * items;
+    }
+    const long long share = balanced_share(all, uncut.blocks);
+    cr_assert(share * uncut.blocks >= all && share >= LEAST_SHARE);
+    judge_pieces(uncut, units, sequences * items, items, share);
 }
 
 /* Some row sees most and some row sees fewest: no other may see more or fewer. */
