@@ -205,8 +205,10 @@ class Book:
             return
         text = path.read_text("utf-8")
         fence = "`" * max(3, *(len(found) + 1 for found in re.findall("`+", text)), 3)
+        # Colours and numbers take three times the text's bytes. What learners read and run has them; tests and data do not.
+        language = LANGUAGE.get(path.suffix) if not name.startswith("tests/") else None
         write(PAGES / f"{name}.md", f"---\norphan: true\n---\n# {path.name}\n\n`{name}`\n\n{fence}{{code-block}} "
-              f"{LANGUAGE.get(path.suffix, 'text')}\n:linenos:\n\n{text}\n{fence}\n")
+              + (f"{language}\n:linenos:\n" if language else "text\n") + f"\n{text}\n{fence}\n")
 
 
 def write(path, text):
