@@ -27,7 +27,6 @@
  * shares are Stream-K's (Osama and others, arXiv:2301.03598).
  */
 #include "06_causal_half/06_step.h"
-#include "device/device.h"
 #include "row_tile.cuh"
 #include "shares.cuh"
 
@@ -124,26 +123,8 @@ __global__ void __launch_bounds__(THREADS, DECODE_BALANCED_RESIDENT)
 template <typename T, int HEAD_DIM, int ROW_WARPS>
 static cudaError_t launch(const struct attention *call)
 {
-    struct device_limits device;
-    cudaError_t status = current_device(&device);
-    if (status != cudaSuccess)
-        return status;
-    const struct balanced_plan plan = balanced_plan_of(call, &device);
-    const bool merges = balanced_merges(call, &plan);
-    const int places = merges ? 2 * plan.blocks : 0;
-    struct decode_output out = decode_output_of(call, places, plan.tile_rows);
-    unsigned int *const counters =
-        (unsigned int *)(out.state_runs + (size_t)places * plan.tile_rows);
-    const int bytes = sizeof(union shared_memory<T, HEAD_DIM>);
-    status = cudaFuncSetAttribute((const void *)decode_balanced<T, HEAD_DIM, ROW_WARPS>,
-                                  cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (status == cudaSuccess && merges)
-        status = cudaMemsetAsync(counters, 0, plan.blocks * sizeof *counters, call->stream);
-    if (status != cudaSuccess)
-        return status;
-    decode_balanced<T, HEAD_DIM, ROW_WARPS><<<plan.blocks, THREADS, bytes, call->stream>>>(
-        (const T *)call->Q, (const T *)call->K, (const T *)call->V, out, counters, *call, plan);
-    return cudaGetLastError();
+    return launch_shares<T>(call, sizeof(union shared_memory<T, HEAD_DIM>),
+                            decode_balanced<T, HEAD_DIM, ROW_WARPS>);
 }
 
 extern "C" cudaError_t attention_decode_balanced(const struct attention *call)

@@ -3,6 +3,7 @@
 #ifndef SHARES_CUH
 #define SHARES_CUH
 
+#include "device/device.h"
 #include "row_tile.cuh"
 
 /* Where a block's share begins. */
@@ -149,6 +150,34 @@ static __device__ __forceinline__ void end_item(const struct warp_states<HEAD_DI
         __threadfence(); /* acquire: the pieces are not read before they were counted */
         merge_pieces<T, HEAD_DIM>(out, pieces, row0, rows);
     }
+}
+
+/* Launches a rung's kernel, a block for each share, with so many bytes of shared memory. */
+template <typename T>
+static cudaError_t launch_shares(const struct attention *call, int bytes,
+                                 void (*kernel)(const T *Q, const T *K, const T *V,
+                                                struct decode_output out, unsigned int *counters,
+                                                struct attention shape, struct balanced_plan plan))
+{
+    struct device_limits device;
+    cudaError_t status = current_device(&device);
+    if (status != cudaSuccess)
+        return status;
+    const struct balanced_plan plan = balanced_plan_of(call, &device);
+    const bool merges = balanced_merges(call, &plan);
+    const int places = merges ? 2 * plan.blocks : 0;
+    struct decode_output out = decode_output_of(call, places, plan.tile_rows);
+    unsigned int *const counters =
+        (unsigned int *)(out.state_runs + (size_t)places * plan.tile_rows);
+    status = cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  bytes);
+    if (status == cudaSuccess && merges)
+        status = cudaMemsetAsync(counters, 0, plan.blocks * sizeof *counters, call->stream);
+    if (status != cudaSuccess)
+        return status;
+    kernel<<<plan.blocks, THREADS, bytes, call->stream>>>(
+        (const T *)call->Q, (const T *)call->K, (const T *)call->V, out, counters, *call, plan);
+    return cudaGetLastError();
 }
 
 #endif
