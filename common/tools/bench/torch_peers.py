@@ -17,7 +17,6 @@ import argparse
 import csv
 import ctypes
 import datetime
-import gc
 import importlib
 import importlib.metadata
 import importlib.util
@@ -115,7 +114,7 @@ class Cell:
     def __init__(self, label, flops, moved, inputs, output):
         self.label, self.flops, self.moved, self.inputs, self.output = label, flops, moved, inputs, output
         self.entrants = []
-        self.workspace = None  # referenced here, because the kernels get only its address
+        self.workspace = self.arrays = None  # referenced here, because the kernels get only their addresses
 
     def work(self):
         return self.flops or self.moved
@@ -264,12 +263,13 @@ def add_rungs(cell, library, kernels, call, workspace_of, run):
     fits = [need for need in needs if need < torch.cuda.mem_get_info()[0] // 2]
     cell.workspace = torch.empty(max(fits, default=0) + 256, device="cuda", dtype=torch.uint8)
     call.workspace = cell.workspace.data_ptr() + -cell.workspace.data_ptr() % 256
+    output = cell.output  # a function that refers to the cell would keep its tensors until Python's collector runs
     for (name, row), need in zip(kernels, needs):
         def ours(row=row, need=need):
             if need not in fits:
                 raise Refused(f"needs {need / 1e9:.1f} GB of workspace")
             check(library, run(row, ctypes.byref(call)))
-            return cell.output
+            return output
         cell.entrants.append((name, "rung", ours))
 
 
@@ -333,6 +333,7 @@ def attention_cell(library, step, stream, sizes, label, peers, element=None, fla
     moved = sum(t.numel() * t.element_size() for t in (query, key, value, out, lse))
     flops = 4.0 * visible_pairs(seq_q, seq_kv, causal) * head_dim * batch * heads
     cell = Cell(label, flops, float(moved), [query, key, value], out)
+    cell.arrays = lse
 
     kernels = kernels_of(library, step)
     if element == torch.bfloat16 and seq_q == seq_kv:
@@ -407,7 +408,7 @@ def decode_cell(library, step, stream, shape, page, mixed, flash):
     label = f"B{batch} H{heads}/{kv_heads} {queries}x{keys} d128 decode{f' pages {page}' * bool(page)}{' mixed' * mixed} bf16"
     cell = Cell(label, 4.0 * sum(lengths) * heads * queries * 128, moved, [query, *plain], out)
     cell.inputs += pools if page else []
-    cell.arrays = table, on_device
+    cell.arrays = table, on_device, lse
     add_rungs(cell, library, kernels_of(library, step), call, library.flashsteps_workspace, library.attention_run)
     if mixed:
         cell.entrants.append(("torch_flash2", "peer", per_sequence(query, *plain, lengths)))
@@ -655,7 +656,6 @@ def main():
                                      if entrant[1] != "rung" or entrant[0] in arguments.kernels]
                 race.run(cell)
             del cell
-            gc.collect()  # its functions refer to it, so it would keep its tensors
     return 1 if race.failed else 0
 
 
