@@ -299,7 +299,7 @@ class Attention(OfHeads):
                           for value in (value_k, made.matrix(kind_v, batch * kv_heads * keys, head_dim)))
         inputs, values = {"Q": q, "K": k, "V": v}, {"Q": value_q}
         if problem["sizes"].get("lengths"):
-            self.lengths = [rng.choice((keys, 0, 1, rng.randint(0, keys), rng.randint(0, keys))) for _ in range(batch)]
+            self.lengths = [rng.choice((keys, 0, min(1, keys), rng.randint(0, keys), rng.randint(0, keys))) for _ in range(batch)]
             inputs["lengths"] = Array((batch,), torch.int32, device)
             values["lengths"] = torch.tensor(self.lengths)
             for b, length in enumerate(self.lengths):  # past the end there may be anything
