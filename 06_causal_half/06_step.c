@@ -278,12 +278,27 @@ static struct balanced_plan balanced_plan_here(const struct attention *call)
     if (!decode_has_plan(call))
         return (struct balanced_plan){0};
     current_device(&device);
-    return balanced_plan_of(call, &device);
+    return balanced_plan_of(call, DECODE_BALANCED_RESIDENT, &device);
+}
+
+static struct balanced_plan ring_plan_here(const struct attention *call)
+{
+    struct device_limits device;
+    if (!decode_has_plan(call))
+        return (struct balanced_plan){0};
+    current_device(&device);
+    return ring_plan_of(call, &device);
 }
 
 static size_t decode_balanced_workspace(const struct attention *call)
 {
     const struct balanced_plan plan = balanced_plan_here(call);
+    return balanced_workspace_of(call, &plan);
+}
+
+static size_t decode_ring_workspace(const struct attention *call)
+{
+    const struct balanced_plan plan = ring_plan_here(call);
     return balanced_workspace_of(call, &plan);
 }
 
@@ -339,25 +354,26 @@ static struct cost decode_split_cost(const struct attention_kernel *row,
                        DECODE_SPLIT_THREADS / lanes, 8);
 }
 
-/* Of the kernels whose warps have a tile of rows. */
-static struct cost decode_tile_cost(const struct attention *call, struct decode_rows rows)
+/* Of the kernels whose warps have a tile of 16 rows each. */
+static struct cost decode_tile_cost(const struct attention *call, struct decode_rows rows,
+                                    int warps)
 {
     const int tile_rows = decode_tile_rows(call);
-    return decode_cost(call, tile_rows, rows, 64 / tile_rows, 2);
+    return decode_cost(call, tile_rows, rows, 16 * warps / tile_rows, 2);
 }
 
 static struct cost decode_packed_cost(const struct attention_kernel *row,
                                       const struct attention *call)
 {
     (void)row;
-    return decode_tile_cost(call, rows_in_runs(call, decode_packed_plan(call)));
+    return decode_tile_cost(call, rows_in_runs(call, decode_packed_plan(call)), DECODE_WARPS);
 }
 
 static struct cost decode_async_cost(const struct attention_kernel *row,
                                      const struct attention *call)
 {
     (void)row;
-    return decode_tile_cost(call, rows_in_runs(call, decode_async_plan(call)));
+    return decode_tile_cost(call, rows_in_runs(call, decode_async_plan(call)), DECODE_WARPS);
 }
 
 static int rows_of_item(struct balanced_plan plan, int row_tiles, long long item)
@@ -367,11 +383,8 @@ static int rows_of_item(struct balanced_plan plan, int row_tiles, long long item
 }
 
 /* With sequences of the same length. An item that shares share out is begun more than once. */
-static struct cost decode_balanced_cost(const struct attention_kernel *row,
-                                        const struct attention *call)
+static struct decode_rows rows_in_shares(const struct attention *call, struct balanced_plan plan)
 {
-    (void)row;
-    const struct balanced_plan plan = balanced_plan_here(call);
     const int row_tiles = plan.items / call->kv_heads, units = balanced_units(call->seq_kv);
     const long long all = (long long)call->batch * plan.items * units;
     const long long share = plan.share > 0 ? plan.share : balanced_share(all, plan.blocks);
@@ -385,7 +398,26 @@ static struct cost decode_balanced_cost(const struct attention_kernel *row,
         rows.begun += of_item;
         rows.merged += (first_cut ? 2 : 1) * of_item;
     }
-    return decode_tile_cost(call, rows);
+    return rows;
+}
+
+static struct cost decode_balanced_cost(const struct attention_kernel *row,
+                                        const struct attention *call)
+{
+    (void)row;
+    return decode_tile_cost(call, rows_in_shares(call, balanced_plan_here(call)), DECODE_WARPS);
+}
+
+/* The blocks of a cluster begin an item each, and merge it in shared memory. */
+static struct cost decode_ring_cost(const struct attention_kernel *row,
+                                    const struct attention *call)
+{
+    (void)row;
+    const struct balanced_plan plan = ring_plan_here(call);
+    const struct decode_rows in_clusters = {(long long)attention_query_rows(call) * plan.cluster,
+                                            0};
+    return decode_tile_cost(call, plan.cluster > 1 ? in_clusters : rows_in_shares(call, plan),
+                            DECODE_RING_WARPS);
 }
 
 static const struct attention_kernel core[] = {
@@ -592,6 +624,14 @@ static const struct attention_kernel decode[] = {
                                   "<= 90000, matrix_multiplies >= 16000000, copies_ahead >= 16000",
                   .about.after = "decode_balanced", DECODE_LIMITS_OF("sm_90a"),
                   .workspace = decode_balanced_workspace, .cost = decode_balanced_cost),
+    ATTENTION_ROW(
+        decode_ring, "32_decode_ring.cu",
+        "each team of warps has a ring of its own, which goes on from item to item",
+        .about.claims =
+            "--heads 8 --kv-heads 1 --seq-q 2 --seq-kv 4096: barriers <= 40, stores <= 300, "
+            "copies_ahead >= 40000",
+        .about.after = "decode_wgmma", DECODE_LIMITS_OF("sm_90a"),
+        .workspace = decode_ring_workspace, .cost = decode_ring_cost),
     {.about.name = NULL},
 };
 

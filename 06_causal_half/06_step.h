@@ -16,7 +16,8 @@ attention_fn attention_half, attention_wmma, attention_mma, attention_mma_async,
     attention_persistent_blocks, attention_across_tiles, attention_multicast,
     attention_lazy_rescale, attention_drawn_pairs, attention_folded, attention_skipping,
     attention_half_variants, attention_decode_split, attention_decode_packed,
-    attention_decode_async, attention_decode_balanced, attention_decode_wgmma;
+    attention_decode_async, attention_decode_balanced, attention_decode_wgmma,
+    attention_decode_ring;
 
 attention_backward_fn attention_backward_mma, attention_backward_mma_async,
     attention_backward_in_turn, attention_backward_wgmma, attention_backward_bulk_adds,

@@ -52,7 +52,6 @@ __global__ void __launch_bounds__(THREADS, DECODE_BALANCED_RESIDENT)
     extern __shared__ __align__(1024) char memory[];
     union shared_memory<T, HEAD_DIM> &shared = *(union shared_memory<T, HEAD_DIM> *)memory;
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
-    const int row_tiles = plan.items / shape.kv_heads;
     const int warp_key = warp % KEY_WARPS * WARP_KEYS;
 
     /* The rows this lane names to ldmatrix, as in mma. */
@@ -61,70 +60,53 @@ __global__ void __launch_bounds__(THREADS, DECODE_BALANCED_RESIDENT)
     const uint32_t lane_V =
         shared_address(&shared.tile[0].V[swizzled(warp_key + lane % 16, lane / 16 * 8)]);
 
-    const struct share share = plan.share > 0 ? share_as_cut(shape, plan) : share_of(shape, plan);
-    int batch = share.batch, item = share.item, unit = share.unit, tiles;
-    for (long long done = 0; done < share.units; done += tiles) {
-        const int kv_head = batch * shape.kv_heads + item / row_tiles;
-        const int row0 = item % row_tiles * plan.tile_rows;
-        const int length = sequence_keys(shape, kv_head), keys = max(length, 0);
-        const int units = balanced_units(keys);
-        tiles = (int)min((long long)(units - unit), share.units - done);
-        const int rows = min(16 * ROW_WARPS, plan.head_rows - row0);
-        const int seen_by_any = decode_seen_by_any(shape, row0, rows, keys);
-        const int first_key = unit * Bc;
-        const int end = min(seen_by_any, first_key + tiles * Bc);
-        const struct key_rows where = key_rows_of(shape, kv_head);
-        const int head_row0 = kv_head * plan.head_rows;
+    struct share left = plan.share > 0 ? share_as_cut(shape, plan) : share_of(shape, plan);
+    while (left.units > 0) {
+        const struct part part = part_of(shape, plan, left);
+        const int keys = max(part.length, 0), tiles = tiles_of(part, Bc);
+        const struct key_rows where = key_rows_of(shape, part.kv_head);
 
         struct warp_rows<HEAD_DIM> own;
-        begin_rows<T>(own, Q + (size_t)head_row0 * shape.head_dim, shape,
-                      row0 + warp / KEY_WARPS * 16, plan.head_rows, keys);
-        own.seen_by_all = decode_seen_by_all(shape, row0, rows, keys);
+        begin_rows<T>(own, Q + (size_t)part.kv_head * plan.head_rows * shape.head_dim, shape,
+                      part.row0 + warp / KEY_WARPS * 16, plan.head_rows, keys);
+        own.seen_by_all = decode_seen_by_all(shape, part.row0, part.rows, keys);
 
-        const int seen_tiles = end > first_key ? ceil_div(end - first_key, Bc) : 0;
         for (int ahead = 0; ahead < STAGES - 1; ahead++) {
-            if (ahead < seen_tiles)
-                copy_tile(&shared.tile[ahead], K, V, where, first_key + ahead * Bc, end,
+            if (ahead < tiles)
+                copy_tile(&shared.tile[ahead], K, V, where, part.first_key + ahead * Bc, part.end,
                           shape.head_dim);
             cp_async_commit();
         }
-        for (int tile = 0; tile < seen_tiles; tile++) {
+        for (int tile = 0; tile < tiles; tile++) {
             const int stage = tile % STAGES, next = tile + STAGES - 1;
             cp_async_wait<STAGES - 2>();
             /* Every thread's copies into this stage are there; and all warps are done with the
              * stage before it, which is filled next. */
             __syncthreads();
-            if (next < seen_tiles)
-                copy_tile(&shared.tile[next % STAGES], K, V, where, first_key + next * Bc, end,
-                          shape.head_dim);
+            if (next < tiles)
+                copy_tile(&shared.tile[next % STAGES], K, V, where, part.first_key + next * Bc,
+                          part.end, shape.head_dim);
             cp_async_commit();
             const uint32_t to_stage = stage * sizeof shared.tile[0];
             attend<T, HEAD_DIM, WARP_KEYS>(own, lane_K + to_stage, lane_V + to_stage,
-                                           first_key + tile * Bc + warp_key);
+                                           part.first_key + tile * Bc + warp_key);
         }
 
         __syncthreads(); /* all warps are done with the tiles, whose place the states take */
         leave_state(&shared.states, own);
         __syncthreads(); /* every warp has left its state before any thread merges them */
-        const struct balanced_pieces pieces =
-            balanced_pieces_of(share.begin + done - unit, units, share.each);
-        end_item<T, HEAD_DIM, ROW_WARPS>(&shared.states, out, counters, pieces, head_row0 + row0,
-                                         rows, length < 0);
-
-        unit = 0;
-        item++;
-        if (item == plan.items) {
-            item = 0;
-            batch++;
-        }
+        end_item<T, HEAD_DIM, ROW_WARPS>(&shared.states, out, counters,
+                                         open_item_of(part, left, plan), part.length < 0);
+        __syncthreads(); /* the states are merged before tiles of the next item lie there */
+        leave_part(left, plan, part);
     }
 }
 
 template <typename T, int HEAD_DIM, int ROW_WARPS>
 static cudaError_t launch(const struct attention *call)
 {
-    return launch_shares<T>(call, sizeof(union shared_memory<T, HEAD_DIM>),
-                            decode_balanced<T, HEAD_DIM, ROW_WARPS>);
+    return launch_balanced<T>(call, decode_balanced<T, HEAD_DIM, ROW_WARPS>,
+                              sizeof(union shared_memory<T, HEAD_DIM>));
 }
 
 extern "C" cudaError_t attention_decode_balanced(const struct attention *call)

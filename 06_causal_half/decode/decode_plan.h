@@ -12,11 +12,15 @@
 enum {
     DECODE_KEYS = 64, /* keys of a tile; a run is whole tiles, but for its sequence's last */
     DECODE_SPLIT_THREADS = 128,
+    DECODE_WARPS = 4, /* of a block; each has 16 rows */
+    DECODE_RING_WARPS = 8,
     /* Blocks that share a multiprocessor, by their registers and shared memory. */
     DECODE_SPLIT_RESIDENT = 8,
     DECODE_PACKED_RESIDENT = 2,
     DECODE_ASYNC_RESIDENT = 2,
-    DECODE_BALANCED_RESIDENT = 2
+    DECODE_BALANCED_RESIDENT = 2,
+    DECODE_RING_RESIDENT = 1,
+    DECODE_RING_CLUSTER = 8
 };
 
 /*
@@ -95,6 +99,8 @@ static inline __host__ __device__ int decode_seen_by_any(struct attention shape,
                                                          int count, int keys)
 {
     const int last = row0 + count - 1, seq_q = shape.seq_q;
+    if (!shape.causal)
+        return keys; /* a kernel begins with this: no divisions for nothing */
     const bool wraps = row0 / seq_q != last / seq_q; /* so the last query of a head is among them */
     return keys_seen(shape.causal, wraps ? seq_q - 1 : last % seq_q, seq_q, keys);
 }
@@ -124,8 +130,12 @@ static inline size_t decode_workspace_of(const struct attention *call,
  */
 struct balanced_plan {
     int head_rows, tile_rows;
-    int items; /* of a sequence */
+    int row_tiles; /* of a kv head: that many items */
+    int items;     /* of a sequence */
     int blocks;
+    int warps;       /* of a block */
+    int cluster;     /* blocks that share an item and merge it among them; 1: none do */
+    int extra;       /* units that an item costs besides its own, before them; only with lengths */
     long long share; /* of a block, where all sequences are as long; 0: the lengths say it */
 };
 
@@ -159,28 +169,62 @@ static inline long long balanced_cut(long long items, int item_units, int blocks
     return whole && share >= least && (share - least) * SLACK <= least ? share : least;
 }
 
-/* Whether an item of the call may lie in several shares. */
+/* Whether an item of the call may lie in several shares, and is merged through the workspace. */
 static inline bool balanced_merges(const struct attention *call, const struct balanced_plan *plan)
 {
+    if (plan->cluster > 1)
+        return false;
     return plan->share == 0 || plan->share % balanced_units(call->seq_kv) != 0;
 }
 
 /* For calls as decode_plan_of() takes them: as many blocks as are resident, or have a share when
  * every sequence is as long as can be. */
-static inline struct balanced_plan balanced_plan_of(const struct attention *call,
+static inline struct balanced_plan balanced_plan_of(const struct attention *call, int resident,
                                                     const struct device_limits *device)
 {
     struct balanced_plan plan;
     plan.head_rows = call->heads / call->kv_heads * call->seq_q;
     plan.tile_rows = decode_tile_rows(call);
-    plan.items = call->kv_heads * ceil_div(plan.head_rows, plan.tile_rows);
+    plan.row_tiles = ceil_div(plan.head_rows, plan.tile_rows);
+    plan.items = call->kv_heads * plan.row_tiles;
     const long long units = (long long)call->batch * plan.items * balanced_units(call->seq_kv);
     const long long useful = (units + LEAST_SHARE - 1) / LEAST_SHARE;
-    const int slots = device->multiprocessors * DECODE_BALANCED_RESIDENT;
+    const int slots = device->multiprocessors * resident;
     plan.blocks = useful < slots ? (int)useful : slots;
-    plan.share = call->lengths == NULL ? balanced_cut((long long)call->batch * plan.items,
-                                                      balanced_units(call->seq_kv), plan.blocks)
-                                       : 0;
+    plan.warps = DECODE_WARPS;
+    plan.cluster = 1;
+    plan.extra = 0;
+    plan.share = 0;
+    if (call->lengths == NULL) { /* as many blocks as there are shares, on multiprocessors apart */
+        plan.share = balanced_cut((long long)call->batch * plan.items, balanced_units(call->seq_kv),
+                                  plan.blocks);
+        plan.blocks = (int)((units + plan.share - 1) / plan.share);
+    }
+    return plan;
+}
+
+/*
+ * decode_ring: as decode_balanced, but where items are so few that each must be cut into many
+ * pieces, the blocks of a cluster share one. A cluster lies inside a group of multiprocessors, of
+ * which an H100 has 18 at most, room for two of 8; so never are all in clusters. They pay where all
+ * run at once, and are about half of the device.
+ */
+static inline struct balanced_plan ring_plan_of(const struct attention *call,
+                                                const struct device_limits *device)
+{
+    const int CLUSTER = DECODE_RING_CLUSTER, GROUP = 18, MOST_ROWS = 32, EXTRA = 5;
+    struct balanced_plan plan = balanced_plan_of(call, DECODE_RING_RESIDENT, device);
+    plan.warps = DECODE_RING_WARPS;
+    plan.extra = call->lengths == NULL ? 0 : EXTRA;
+    const long long items = (long long)call->batch * plan.items, blocks = items * CLUSTER;
+    const int at_once = device->multiprocessors / GROUP * (GROUP / CLUSTER);
+    if (plan.share > 0 && balanced_merges(call, &plan) && plan.tile_rows <= MOST_ROWS &&
+        balanced_units(call->seq_kv) >= 2 * CLUSTER && items <= (at_once > 1 ? at_once : 1) &&
+        2 * blocks + CLUSTER >= device->multiprocessors) {
+        plan.cluster = CLUSTER;
+        plan.blocks = (int)blocks;
+        plan.share = 0;
+    }
     return plan;
 }
 
@@ -208,7 +252,8 @@ static inline __host__ __device__ int balanced_place(struct balanced_pieces piec
     return 2 * (pieces.first_block + piece) + (piece == 0);
 }
 
-/* For each place a tile of rows of O, not divided by l, then m and l; then a counter a block. */
+/* For each place a tile of rows of O, not divided by l, then m and l; then a counter for each warp
+ * of a block. */
 static inline size_t balanced_workspace_of(const struct attention *call,
                                            const struct balanced_plan *plan)
 {
@@ -216,7 +261,7 @@ static inline size_t balanced_workspace_of(const struct attention *call,
         return 0;
     return (size_t)plan->blocks *
            (2 * (size_t)plan->tile_rows * ((size_t)call->head_dim + 2) * sizeof(float) +
-            sizeof(unsigned int));
+            plan->warps * sizeof(unsigned int));
 }
 
 #endif

@@ -14,8 +14,8 @@
 #include "key_rows.cuh"
 #include "runs.cuh"
 
-static const int THREADS = 128;
-static const int WARPS = THREADS / WARP;
+static const int WARPS = DECODE_WARPS;
+static const int THREADS = WARPS * WARP;
 static const int Bc = DECODE_KEYS;
 static const int PANEL_COLS = 64;
 static const int ROW_BYTES = PANEL_COLS * 2;
@@ -25,13 +25,13 @@ struct key_tile {
     T K[Bc * HEAD_DIM], V[Bc * HEAD_DIM];
 };
 
-/* Where the warps leave their states to be merged. PAD floats make the rows that are stored
- * together begin in different banks. */
-template <int HEAD_DIM>
+/* Where the COUNT warps of a block leave their states to be merged. PAD floats make the rows that
+ * are stored together begin in different banks. */
+template <int HEAD_DIM, int COUNT = WARPS>
 struct warp_states {
     static const int PAD = 8;
-    float O[WARPS][16][HEAD_DIM + PAD];
-    float2 m_l[WARPS][16];
+    float O[COUNT][16][HEAD_DIM + PAD];
+    float2 m_l[COUNT][16];
 };
 
 /* Where in a tile the 8 elements of row `row` from column `col`, a multiple of 8, begin. */
@@ -47,18 +47,19 @@ static __device__ __forceinline__ uint32_t features_on(uint32_t address, int d)
     return (address ^ d % PANEL_COLS * 2) + d / PANEL_COLS * Bc * ROW_BYTES;
 }
 
-/* Starts to copy ROWS keys from `first`, and their values, to rows row0 .. of a tile. They lie side
- * by side in memory, from row `at` on, and those from `end` on become zeros. Where there is no such
- * page, at < 0, keys are NaN: a score with one is NaN, and so is what sees it. */
-template <int ROWS, typename T, int HEAD_DIM>
+/* COPIERS neighbouring threads start to copy ROWS keys from `first`, and their values, to rows
+ * row0 .. of a tile. They lie side by side in memory, from row `at` on, and those from `end` on
+ * become zeros. Where there is no such page, at < 0, keys are NaN: a score with one is NaN, and so
+ * is what sees it. */
+template <int ROWS, int COPIERS, typename T, int HEAD_DIM>
 static __device__ __forceinline__ void copy_keys(struct key_tile<T, HEAD_DIM> *tile, int row0,
                                                  const T *K, const T *V, long long at, int first,
                                                  int end, int head_dim)
 {
     constexpr int LANES = HEAD_DIM / 8; /* threads side by side along a row */
-    const int lane_row = threadIdx.x / LANES, col = threadIdx.x % LANES * 8;
+    const int lane_row = threadIdx.x % COPIERS / LANES, col = threadIdx.x % LANES * 8;
 #pragma unroll
-    for (int row = lane_row; row < ROWS; row += THREADS / LANES) {
+    for (int row = lane_row; row < ROWS; row += COPIERS / LANES) {
         const bool inside = first + row < end && col < head_dim;
         const int place = swizzled(row0 + row, col);
         const size_t from = inside && at >= 0 ? (size_t)(at + row) * head_dim + col : 0;
@@ -80,13 +81,13 @@ static __device__ __forceinline__ void copy_tile(struct key_tile<T, HEAD_DIM> *t
 {
     const int SMALLEST_PAGE = 16;
     if (rows.pages == NULL || 1 << rows.page_bits >= Bc) {
-        copy_keys<Bc>(tile, 0, K, V, key_row(rows, k0), k0, end, head_dim);
+        copy_keys<Bc, THREADS>(tile, 0, K, V, key_row(rows, k0), k0, end, head_dim);
         return;
     }
 #pragma unroll 1
     for (int row = 0; row < Bc; row += SMALLEST_PAGE)
-        copy_keys<SMALLEST_PAGE>(tile, row, K, V, k0 + row < end ? key_row(rows, k0 + row) : 0,
-                                 k0 + row, end, head_dim);
+        copy_keys<SMALLEST_PAGE, THREADS>(
+            tile, row, K, V, k0 + row < end ? key_row(rows, k0 + row) : 0, k0 + row, end, head_dim);
 }
 
 /* A warp's 16 rows, for one of its tiles after the other. */
@@ -99,33 +100,53 @@ struct warp_rows {
     float m[2], l[2], acc[HEAD_DIM / 2];
 };
 
-/* Begins the rows first_row .. first_row + 15 of the list, which has head_rows. `keys` is how many
- * the sequence has. */
+/* Loads the queries of the rows first_row .. first_row + 15 of the list, which has head_rows. */
 template <typename T, int HEAD_DIM>
-static __device__ __forceinline__ void begin_rows(struct warp_rows<HEAD_DIM> &warp, const T *Q,
-                                                  const struct attention &shape, int first_row,
-                                                  int head_rows, int keys)
+static __device__ __forceinline__ void load_queries(uint32_t (&q)[HEAD_DIM / 16][4], const T *Q,
+                                                    const struct attention &shape, int first_row,
+                                                    int head_rows)
 {
     const int lane = threadIdx.x % WARP, head_dim = shape.head_dim;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int row = first_row + lane / ROW_LANES + 8 * r;
-        warp.visible[r] = keys_seen(shape.causal, row % shape.seq_q, shape.seq_q, keys);
-        warp.m[r] = -CUDART_INF_F;
-        warp.l[r] = 0.0f;
 #pragma unroll
         for (int d = 0; d < HEAD_DIM; d += 8) {
             const int col = d + lane % ROW_LANES * 2;
-            warp.q[d / 16][d % 16 / 8 * 2 + r] =
+            q[d / 16][d % 16 / 8 * 2 + r] =
                 row < head_rows && col < head_dim
                     ? *(const uint32_t *)&Q[(size_t)row * head_dim + col]
                     : 0;
         }
     }
+}
+
+/* Begins these rows but for their queries. `keys` is how many the sequence has. */
+template <int HEAD_DIM>
+static __device__ __forceinline__ void begin_state(struct warp_rows<HEAD_DIM> &warp,
+                                                   const struct attention &shape, int first_row,
+                                                   int keys)
+{
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const int row = first_row + threadIdx.x % WARP / ROW_LANES + 8 * r;
+        warp.visible[r] = keys_seen(shape.causal, row % shape.seq_q, shape.seq_q, keys);
+        warp.m[r] = -CUDART_INF_F;
+        warp.l[r] = 0.0f;
+    }
 #pragma unroll
     for (int i = 0; i < HEAD_DIM / 2; i++)
         warp.acc[i] = 0.0f;
     warp.scale_log2 = shape.scale * LOG2_E;
+}
+
+template <typename T, int HEAD_DIM>
+static __device__ __forceinline__ void begin_rows(struct warp_rows<HEAD_DIM> &warp, const T *Q,
+                                                  const struct attention &shape, int first_row,
+                                                  int head_rows, int keys)
+{
+    load_queries<T, HEAD_DIM>(warp.q, Q, shape, first_row, head_rows);
+    begin_state(warp, shape, first_row, keys);
 }
 
 /* Adds WARP_KEYS keys, of which the first is first_key. lane_K and lane_V are what the lane names
@@ -162,45 +183,56 @@ static __device__ __forceinline__ void attend(struct warp_rows<HEAD_DIM> &warp, 
         }
 }
 
-/* Leaves a warp's state where merge_warps() finds it. */
-template <int HEAD_DIM>
-static __device__ __forceinline__ void leave_state(struct warp_states<HEAD_DIM> *states,
-                                                   const struct warp_rows<HEAD_DIM> &rows)
+/* Leaves a warp's state where merge_warps() finds it. Warps that have the same rows have
+ * neighbouring places. */
+template <int HEAD_DIM, int COUNT>
+static __device__ __forceinline__ void leave_state(struct warp_states<HEAD_DIM, COUNT> *states,
+                                                   const struct warp_rows<HEAD_DIM> &rows,
+                                                   int place = threadIdx.x / WARP)
 {
-    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    const int lane = threadIdx.x % WARP;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int row = lane / ROW_LANES + 8 * r;
         const float l = warp_sum(rows.l[r], ROW_LANES);
         if (lane % ROW_LANES == 0)
-            states->m_l[warp][row] = make_float2(rows.m[r] * rows.scale_log2, l);
+            states->m_l[place][row] = make_float2(rows.m[r] * rows.scale_log2, l);
 #pragma unroll
         for (int d = 0; d < HEAD_DIM; d += 8)
-            *(float2 *)&states->O[warp][row][d + lane % ROW_LANES * 2] =
+            *(float2 *)&states->O[place][row][d + lane % ROW_LANES * 2] =
                 make_float2(rows.acc[d / 2 + 2 * r], rows.acc[d / 2 + 2 * r + 1]);
     }
 }
 
+/* Returns what the SAME warps that have a row of the tile have left of it. */
+template <int SAME, int HEAD_DIM, int COUNT>
+static __device__ __forceinline__ struct running
+merged_row(const struct warp_states<HEAD_DIM, COUNT> *states, int row, int feature)
+{
+    struct running all = nothing();
+#pragma unroll
+    for (int w = 0; w < SAME; w++) {
+        const int warp = row / 16 * SAME + w;
+        const float2 m_l = states->m_l[warp][row % 16];
+        const struct running of_warp = {m_l.x, m_l.y,
+                                        *(const float4 *)&states->O[warp][row % 16][feature]};
+        merge(&all, of_warp);
+    }
+    return all;
+}
+
 /* Merges the warps that have the same rows, and stores what the run leaves. `row0` counts over all
  * heads, `rows` are those of the tile that exist. With a wrong length they are NaN. */
-template <typename T, int HEAD_DIM, int ROW_WARPS>
-static __device__ __forceinline__ void merge_warps(const struct warp_states<HEAD_DIM> *states,
-                                                   const struct decode_output &out, int run,
-                                                   int row0, int rows, bool wrong_length)
+template <typename T, int HEAD_DIM, int ROW_WARPS, int COUNT>
+static __device__ __forceinline__ void
+merge_warps(const struct warp_states<HEAD_DIM, COUNT> *states, const struct decode_output &out,
+            int run, int row0, int rows, bool wrong_length)
 {
-    constexpr int KEY_WARPS = WARPS / ROW_WARPS, LANES = HEAD_DIM / 4;
+    constexpr int LANES = HEAD_DIM / 4;
     const int feature = threadIdx.x % LANES * 4;
     for (int row = threadIdx.x / LANES; row < rows && feature < out.head_dim;
-         row += THREADS / LANES) {
-        struct running all = nothing();
-#pragma unroll
-        for (int w = 0; w < KEY_WARPS; w++) {
-            const int warp = row / 16 * KEY_WARPS + w;
-            const float2 m_l = states->m_l[warp][row % 16];
-            const struct running of_warp = {m_l.x, m_l.y,
-                                            *(const float4 *)&states->O[warp][row % 16][feature]};
-            merge(&all, of_warp);
-        }
+         row += COUNT * WARP / LANES) {
+        struct running all = merged_row<COUNT / ROW_WARPS>(states, row, feature);
         if (wrong_length)
             all.l = CUDART_NAN_F;
         store_run<T>(out, run, row0 + row, feature, all);

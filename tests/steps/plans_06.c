@@ -243,12 +243,13 @@ static void judge_pieces(struct balanced_plan plan, const int *units, int count,
 }
 
 /* Where all sequences are as long, shares are as the host has cut them: hardly longer than equal
- * ones, every unit is in one, and where an item is in several it is known to need a merge. */
-static void judge_cut(const struct attention *call, struct balanced_plan plan)
+ * ones of as many blocks as there could be, every unit is in one, and where an item is in several
+ * it is known to need a merge. */
+static void judge_cut(const struct attention *call, struct balanced_plan plan, int most_blocks)
 {
     const int own = balanced_units(call->seq_kv);
     const long long items = (long long)call->batch * plan.items;
-    const long long least = balanced_share(items * own, plan.blocks);
+    const long long least = balanced_share(items * own, most_blocks);
     cr_assert(plan.share >= least && (plan.share - least) * 16 <= least);
     cr_assert(plan.share * plan.blocks >= items * own);
 
@@ -275,44 +276,94 @@ TEST(plans_06, balanced_shares_of_whole_items)
     call.seq_kv = 8192;
     call.head_dim = 128;
     call.batch = 16;
-    struct balanced_plan plan = balanced_plan_of(&call, &device);
+    struct balanced_plan plan = balanced_plan_of(&call, DECODE_BALANCED_RESIDENT, &device);
     cr_expect(plan.share == 64 && balanced_merges(&call, &plan), "%lld", plan.share);
     call.batch = 64;
-    plan = balanced_plan_of(&call, &device);
+    plan = balanced_plan_of(&call, DECODE_BALANCED_RESIDENT, &device);
     cr_expect(plan.share == 256 && !balanced_merges(&call, &plan), "%lld", plan.share);
     cr_expect(balanced_workspace_of(&call, &plan) == 0);
     call.batch = 9; /* 72 items in 264 blocks: nothing is near */
-    plan = balanced_plan_of(&call, &device);
+    plan = balanced_plan_of(&call, DECODE_BALANCED_RESIDENT, &device);
     cr_expect(plan.share == balanced_share(72 * 128, 264), "%lld", plan.share);
 }
 
-static void judge_balanced(const struct attention *call, const struct device_limits *device)
+/* Few items, few queries: clusters, each block of which has a unit at least. They lie in pairs in
+ * an H100's groups of multiprocessors, so more than 14 might not run at once. */
+TEST(plans_06, ring_in_clusters)
 {
-    const struct balanced_plan plan = balanced_plan_of(call, device);
-    const int row_tiles = plan.items / call->kv_heads;
-    cr_assert(plan.items % call->kv_heads == 0 && plan.tile_rows == decode_tile_rows(call));
-    cr_assert(row_tiles * (long long)plan.tile_rows >= plan.head_rows &&
-              (row_tiles - 1LL) * plan.tile_rows < plan.head_rows);
-    cr_assert(plan.blocks >= 1 &&
-              plan.blocks <= device->multiprocessors * DECODE_BALANCED_RESIDENT);
+    const struct device_limits device = {90, 132, 227 << 10};
+    struct attention call = {0};
+    call.batch = 1;
+    call.heads = 64;
+    call.kv_heads = 8;
+    call.seq_q = 1;
+    call.seq_kv = 16384;
+    call.head_dim = 128;
+    struct balanced_plan plan = ring_plan_of(&call, &device);
+    cr_expect(plan.cluster == 8 && plan.blocks == 64 && balanced_workspace_of(&call, &plan) == 0);
+    call.seq_kv = 15 * DECODE_KEYS;
+    cr_expect(ring_plan_of(&call, &device).cluster == 1, "a block has fewer than 2 units");
+    call.seq_kv = 16384;
+    call.batch = 2;
+    cr_expect(ring_plan_of(&call, &device).cluster == 1, "16 clusters of 8");
+    call.batch = 1;
+    call.seq_q = 8;
+    cr_expect(ring_plan_of(&call, &device).cluster == 1, "64 rows");
+    call.seq_q = 1;
+    const int length = 16384;
+    call.lengths = &length;
+    plan = ring_plan_of(&call, &device);
+    cr_expect(plan.cluster == 1 && plan.blocks == 132 && plan.extra > 0);
+    call.lengths = NULL;
+    call.batch = 16;
+    plan = ring_plan_of(&call, &device);
+    cr_expect(plan.cluster == 1 && plan.blocks == 128 && plan.share == 256 && plan.extra == 0,
+              "whole items, and no more blocks than have one");
+}
+
+static struct balanced_plan two_a_multiprocessor(const struct attention *call,
+                                                 const struct device_limits *device)
+{
+    return balanced_plan_of(call, DECODE_BALANCED_RESIDENT, device);
+}
+
+static void judge_balanced(const struct attention *call, const struct device_limits *device,
+                           struct balanced_plan (*plan_of)(const struct attention *call,
+                                                           const struct device_limits *device),
+                           int resident)
+{
+    const struct balanced_plan plan = plan_of(call, device);
+    cr_assert(plan.items == call->kv_heads * plan.row_tiles &&
+              plan.tile_rows == decode_tile_rows(call));
+    cr_assert(plan.row_tiles * (long long)plan.tile_rows >= plan.head_rows &&
+              (plan.row_tiles - 1LL) * plan.tile_rows < plan.head_rows);
+    cr_assert(plan.blocks >= 1);
     cr_assert(balanced_workspace_of(call, &plan) % sizeof(float[2]) <= sizeof(int));
-    judge_cut(call, plan);
+    const int most_blocks = device->multiprocessors * resident;
+    if (plan.cluster > 1) {
+        cr_assert(plan.blocks == (long long)call->batch * plan.items * plan.cluster);
+        cr_assert(plan.cluster <= balanced_units(call->seq_kv) && !balanced_merges(call, &plan));
+    } else {
+        cr_assert(plan.blocks <= most_blocks);
+    }
 
     /* As the device does it, sequences have all lengths. */
     const int lengths = 0;
     struct attention with_lengths = *call;
     with_lengths.lengths = &lengths;
-    const struct balanced_plan uncut = balanced_plan_of(&with_lengths, device);
-    cr_assert(uncut.share == 0 && balanced_merges(&with_lengths, &uncut));
-    cr_assert(balanced_workspace_of(call, &plan) ==
-              (balanced_merges(call, &plan) ? balanced_workspace_of(&with_lengths, &uncut) : 0));
+    const struct balanced_plan uncut = plan_of(&with_lengths, device);
+    cr_assert(uncut.share == 0 && uncut.cluster == 1 && balanced_merges(&with_lengths, &uncut));
+    cr_assert(balanced_workspace_of(call, &plan) <= balanced_workspace_of(&with_lengths, &uncut));
+    if (plan.cluster == 1)
+        judge_cut(call, plan, uncut.blocks);
     const int sequences = call->batch < MOST_SEQUENCES ? call->batch : MOST_SEQUENCES;
     const int items = plan.items < MOST_SEQUENCES ? plan.items : MOST_SEQUENCES;
     uint64_t state = (uint64_t)call->seq_kv + 1;
     int units[MOST_SEQUENCES];
     long long all = 0;
     for (int b = 0; b < sequences; b++) {
-        units[b] = balanced_units((int)(plan_random(&state) % ((uint64_t)call->seq_kv + 1)));
+        units[b] =
+            balanced_units((int)(plan_random(&state) % ((uint64_t)call->seq_kv + 1))) + uncut.extra;
         cr_assert(units[b] >= 1);
         all += (long long)units[b] * items;
     }
@@ -346,7 +397,8 @@ static void judge_decode(const struct attention *call, const struct device_limit
     judge_decode_plan(call, device, 1, DECODE_SPLIT_RESIDENT);
     judge_decode_plan(call, device, tile_rows, DECODE_PACKED_RESIDENT);
     judge_decode_plan(call, device, tile_rows, DECODE_ASYNC_RESIDENT);
-    judge_balanced(call, device);
+    judge_balanced(call, device, two_a_multiprocessor, DECODE_BALANCED_RESIDENT);
+    judge_balanced(call, device, ring_plan_of, DECODE_RING_RESIDENT);
     judge_seen(call, tile_rows);
 }
 
