@@ -628,7 +628,7 @@ static const struct attention_kernel decode[] = {
         decode_ring, "32_decode_ring.cu",
         "each team of warps has a ring of its own, which goes on from item to item",
         .about.claims =
-            "--heads 8 --kv-heads 1 --seq-q 2 --seq-kv 4096: barriers <= 40, stores <= 300, "
+            "--heads 8 --kv-heads 1 --seq-q 2 --seq-kv 4096: barriers <= 40, global_stores <= 300, "
             "copies_ahead >= 40000",
         .about.after = "decode_wgmma", DECODE_LIMITS_OF("sm_90a"),
         .workspace = decode_ring_workspace, .cost = decode_ring_cost),

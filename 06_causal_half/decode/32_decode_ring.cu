@@ -50,7 +50,8 @@ template <typename T, int HEAD_DIM>
 struct shared_memory {
     struct key_tile<T, HEAD_DIM> tile[stages_of(HEAD_DIM)][TILE_KEYS / Bc];
     struct warp_states<HEAD_DIM, DECODE_RING_WARPS> states;
-    union {
+    union __align__(1024) /* where wgmma's swizzle begins to count */
+    {
         T Q[ROWS * HEAD_DIM];         /* of a team of four */
         struct inbox<HEAD_DIM> inbox; /* of the others */
     };

@@ -1,10 +1,10 @@
 /*
  * What a block does with a tile of rows of one kv head's list, and tiles of DECODE_KEYS keys.
  *
- * Four warps share the work. ROW_WARPS of them (1, 2 or 4) stand side by side along the rows, 16
- * each, and KEY_WARPS = 4 / ROW_WARPS along the keys of a tile: a warp multiplies its 16 rows with
- * its DECODE_KEYS / KEY_WARPS keys, and has an (m, l, O) of its own. In the end those that have the
- * same rows merge.
+ * Four warps share the work (decode_ring's eight do so otherwise). ROW_WARPS of them (1, 2 or 4)
+ * stand side by side along the rows, 16 each, and KEY_WARPS = 4 / ROW_WARPS along the keys of a
+ * tile: a warp multiplies its 16 rows with its DECODE_KEYS / KEY_WARPS keys, and has an (m, l, O)
+ * of its own. In the end those that have the same rows merge.
  *
  * A tile of K or V is one panel of 64 columns or two, swizzled as in mma_swizzled.
  */

@@ -7,7 +7,8 @@
 #include "device/device.h"
 #include "row_tile.cuh"
 
-/* What is left of a block's share, `units` of `each`. */
+/* What is left of a block's share: from unit `begin` of the line on `units`, of `each` that every
+ * block has. */
 struct share {
     int kv_head, row_tile; /* the item where it begins; kv heads count over all batches */
     int unit;              /* and the unit inside of it */
@@ -73,8 +74,9 @@ static __device__ __forceinline__ struct share share_as_cut(const struct attenti
     return share;
 }
 
-/* Finds the share of a block of a cluster, whose blocks share an item: for others it is whole. Each
- * has at least a unit. */
+/* Finds the share of a block of a cluster, whose blocks have an item among them, each a unit at
+ * least. It counts units inside the item, and as if each block had all: so the item has one piece,
+ * as the workspace sees it. */
 static __device__ __forceinline__ struct share share_in_cluster(const struct attention &shape,
                                                                 const struct balanced_plan &plan)
 {
@@ -217,9 +219,10 @@ static __device__ __forceinline__ void count_pieces(struct decode_output out,
                                                     unsigned int *counters,
                                                     const struct open_item (&items)[ITEMS])
 {
+    static_assert(ITEMS <= 2, "the first and the last are all");
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    __threadfence(); /* release: whoever sees the count sees this thread's part */
-    __syncwarp();    /* every lane has stored its part before the warp counts */
+    __syncwarp();    /* every lane has stored its part before one counts */
+    __threadfence(); /* release: whoever sees the count sees what all lanes have stored */
     bool last = false;
 #pragma unroll
     for (int i = 0; i < ITEMS; i++)
@@ -229,8 +232,8 @@ static __device__ __forceinline__ void count_pieces(struct decode_output out,
     const unsigned int merges = __ballot_sync(FULL_MASK, last);
     if (merges == 0)
         return;
-    __syncwarp();    /* a vote orders nothing: here the other lanes come after the counting */
     __threadfence(); /* acquire: the pieces are not read before they were counted */
+    __syncwarp();    /* a vote orders nothing: here the other lanes come after that fence */
 #pragma unroll 1
     for (int i = 0; i < ITEMS; i++) {
         struct open_item item = items[0];
