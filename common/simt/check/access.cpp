@@ -216,7 +216,9 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
                 block->looks[0] = block->last_look;
             block->last_looker = thread->number;
             block->last_look_time = block->full_time;
-            order_atomic(thread, pointer, region, writes(kind));
+            /* Wider ones add to several floats and return nothing: nobody takes them for flags. */
+            if (bytes <= sizeof(uint64_t))
+                order_atomic(thread, pointer, region, writes(kind));
         }
     }
     notice_polling(thread, kind, pointer);
