@@ -774,6 +774,31 @@ static struct cost backward_one_barrier_cost(const struct attention_backward *ca
     return warpgroups_cost(call, 8);
 }
 
+/* Behind D a turn of each tile of queries, and the ticket counter. */
+static size_t backward_in_order_workspace(const struct attention_backward *call)
+{
+    const int Br = BACKWARD_WGMMA_QUERIES(call->head_dim);
+    const size_t turns = (size_t)call->batch * call->heads * ceil_div(call->seq_q, Br);
+    return backward_wgmma_workspace(call) + (turns + 1) * sizeof(int);
+}
+
+/* In place of the zeros that dQ begins with, the first block at a tile of queries stores its part;
+ * both where there are queries that no block meets. */
+static struct cost backward_in_order_cost(const struct attention_backward *call)
+{
+    struct cost cost = warpgroups_cost(call, 8);
+    if (!call->causal || call->seq_q <= call->seq_kv)
+        return cost;
+    const int Br = BACKWARD_WGMMA_QUERIES(call->head_dim);
+    const long long floats =
+        (long long)call->batch * call->heads * Br *
+        ceil_div(call->seq_q - backward_first_query(true, 0, call->seq_q, call->seq_kv, Br), Br) *
+        (call->head_dim <= 64 ? 64 : 128);
+    cost.stores += floats / 4;
+    cost.bytes_written += sizeof(float) * floats;
+    return cost;
+}
+
 #define BACKWARD_LIMITS                                                                            \
     .about.flushes_subnormals = true, .types = F16 | BF16, .max_head_dim = 128,                    \
     .head_dim_multiple = 8, .alignment = 16, .causal = true
@@ -831,6 +856,15 @@ static const struct attention_backward_kernel backward[] = {
             "matrix_multiplies <= 84000000, barriers <= 17, shared_wavefronts <= 53000",
         .about.after = "backward_bulk_adds", .about.architecture = "sm_90a", BLOCK_KEYS_LIMITS,
         .workspace = backward_wgmma_workspace, .cost = backward_one_barrier_cost),
+    ATTENTION_BACKWARD_ROW(
+        backward_in_order, "33_backward_in_order.cu",
+        "two warps of each block take turns at dQ: one order of the additions, the same bits",
+        .about.claims =
+            "--heads 1 --seq-q 1024 --seq-kv 128 --head-dim 128: matrix_multiplies >= 80000000, "
+            "matrix_multiplies <= 84000000, barriers <= 17, atomics >= 33, atomics <= 40",
+        .about.after = "backward_one_barrier", .about.architecture = "sm_90a", .about.polls = true,
+        BLOCK_KEYS_LIMITS, .workspace = backward_in_order_workspace,
+        .cost = backward_in_order_cost),
     {.about.name = NULL},
 };
 

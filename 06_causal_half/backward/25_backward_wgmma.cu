@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (warpgroup == CONSUMERS) {
         registers_decrease<24>();
         if (threadIdx.x / WARP == CONSUMERS * WARPGROUP / WARP)
-            produce<Config, CAUSAL>(shared, problem);
+            produce<Config, CAUSAL>(shared, problem, key_tile_of(problem.order, blockIdx.x, Bc));
     } else {
         registers_increase<240>();
         consume<Config, CAUSAL>(shared, problem, warpgroup);
@@ -98,7 +98,7 @@ template <typename T, int HEAD_DIM, bool CAUSAL>
 static cudaError_t launch(const struct attention_backward *call)
 {
     typedef config<T, HEAD_DIM> Config;
-    return launch_gradients<Config>(call, backward_wgmma<Config, CAUSAL>);
+    return launch_gradients<Config>(call, key_order_of(call, Bc), backward_wgmma<Config, CAUSAL>);
 }
 
 extern "C" cudaError_t attention_backward_wgmma(const struct attention_backward *call)

@@ -25,6 +25,7 @@
  *
  * Source: Dao, flash-attention, "deterministic" backward pass.
  */
+#include "turns.cuh"
 #include "warp_keys.cuh"
 
 /* The turn of the warp's part of a tile of dQ. Each stands for 4 KB of dQ, so an int can count
@@ -34,44 +35,6 @@ static __device__ __forceinline__ int turn_of(const struct place &place, int seq
 {
     const int tile = place.head * ceil_div(seq_q, Config::Br) + place.row0 / Config::Br;
     return tile * Config::WARPS + threadIdx.x / WARP;
-}
-
-/* Draws the block's ticket, by all threads. dS has no other use yet. */
-template <class Config>
-static __device__ __forceinline__ int draw_ticket(struct shared_tiles<Config> *shared, int *tickets)
-{
-    int *ticket = (int *)shared->weights;
-    if (threadIdx.x == 0)
-        *ticket = atomicAdd(tickets, 1);
-    __syncthreads(); /* the ticket is there before any thread reads it */
-    return *ticket;
-}
-
-/* Whose turn it is. One lane asks: lanes that each wait for a turn of their own may wait for one
- * another. */
-static __device__ __forceinline__ int ask(int *turn)
-{
-    return threadIdx.x % WARP == 0 ? atomicAdd(turn, 0) : 0;
-}
-
-/* Returns once it is `mine`; `now` is what ask() said. */
-static __device__ __forceinline__ void wait_for_turn(int *turn, int mine, int now)
-{
-    if (threadIdx.x % WARP == 0) {
-        for (; now != mine; now = ask(turn))
-            __nanosleep(100);
-        __threadfence(); /* acquire: dQ is not read before the turn was seen */
-    }
-    __syncwarp(); /* no lane reads dQ before lane 0 has seen the turn */
-}
-
-static __device__ __forceinline__ void pass_turn_on(int *turn, int next)
-{
-    __syncwarp(); /* all lanes have stored their dQ before lane 0 passes the turn on */
-    if (threadIdx.x % WARP == 0) {
-        __threadfence(); /* release: whoever sees the new turn sees dQ as it is now */
-        atomicExch(turn, next);
-    }
 }
 
 /* Adds the warp's part to dQ. All loads come before the first store, behind which the compiler may
@@ -105,9 +68,11 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
 {
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
-    int *tickets = (int *)(D + (size_t)call.batch * call.heads * call.seq_q), *turns = tickets + 1;
+    int *tickets = tickets_of(call, D), *turns = tickets + 1;
 
-    const struct key_tile own = key_tile_of(order, draw_ticket(shared, tickets), Config::Bc);
+    /* dS has no other use yet */
+    const int ticket = draw_ticket((int *)shared->weights, tickets);
+    const struct key_tile own = key_tile_of(order, ticket, Config::Bc);
     const int kv_head = own.kv_head, key0 = own.key0;
     const struct passing passing = passing_queries<Config, CAUSAL>(call, kv_head, key0);
     copy_keys(shared, call, kv_head, key0);
@@ -145,12 +110,11 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
 template <class Config, bool CAUSAL>
 static cudaError_t launch_turns(const struct attention_backward *call)
 {
-    const size_t rows = attention_backward_query_rows(call);
     const size_t tiles = (size_t)call->batch * call->heads * ceil_div(call->seq_q, Config::Br);
     const size_t turns = tiles * Config::WARPS;
     /* no ticket is drawn, and it is the first keys' turns */
-    const cudaError_t status =
-        cudaMemsetAsync(D_of<Config>(call) + rows, 0, (turns + 1) * sizeof(int), call->stream);
+    const cudaError_t status = cudaMemsetAsync(tickets_of(*call, D_of<Config>(call)), 0,
+                                               (turns + 1) * sizeof(int), call->stream);
     struct tile_order order = key_order_of(call, Config::Bc);
     order.group = order.heads;
     return status == cudaSuccess

@@ -15,7 +15,8 @@
  * As the left factor of dQ it is wanted with queries as rows: the instruction transposes it while
  * it reads. So no registers hold dS for dQ, and nothing stands between the barrier and the product.
  * Whoever stores dS of a tile has waited for its dQ of the tile before; a warp that is ahead stores
- * into the other place, and the barrier of that tile stops it until all have come that far.
+ * into the other place, and the barrier of that tile stops it until all have come that far. What a
+ * tile's dQ is made by stands in one_barrier.cuh.
  *
  * dK is under way while dQ is added, four of a thread's 32 floats by one red.v4. At the end a warp
  * stores dV and dK through its own rows of V's place, which nobody reads any more, 16 bytes a lane.
@@ -26,7 +27,7 @@
  * Source: PTX ISA, wgmma.mma_async, transposed operands; Shah et al., FlashAttention-3
  * (arXiv:2407.08608).
  */
-#include "warpgroup_keys.cuh"
+#include "one_barrier.cuh"
 
 /* Everything lies in panels of 64 columns, rows of 128 bytes, swizzled as the copy engine does. */
 template <class Config>
@@ -40,21 +41,6 @@ struct __align__(1024) shared_tiles
     uint64_t keys_full, Q_full[STAGES], dO_full[STAGES], empty[STAGES];
 };
 
-/* dQ = dS·K, by one warpgroup: dS are all keys and its 64 queries, K all keys and its 64 features.
- * Starts one group. */
-template <typename T>
-static __device__ __forceinline__ void start_dQ(float (&dQ)[OWN_Q], const T *dS, const T *K)
-{
-    const uint64_t a = wgmma_descriptor(shared_address(dS), 0, 8 * ROW_BYTES);
-    const uint64_t b = wgmma_descriptor(shared_address(K), 0, 8 * ROW_BYTES);
-    wgmma_fence();
-#pragma unroll
-    for (int k = 0; k < Bc; k += 16)
-        wgmma_shared_transposed<2 * OWN_Q, T>(dQ, wgmma_descriptor_at(a, k * ROW_BYTES),
-                                              wgmma_descriptor_at(b, k * ROW_BYTES), k > 0);
-    wgmma_commit();
-}
-
 /* Adds what a tile of queries gives to dK and dV, and adds its part of dQ to `part`. Where dPᵀ and
  * dQ have as many floats, at HEAD_DIM 128, both are made in `kept`, from tile to tile the same
  * registers: so Sᵀ of the next tile, which has others, need not wait until dQ is on its way. */
@@ -63,68 +49,21 @@ static __device__ __forceinline__ void multiply_and_add(struct consumer<Config> 
                                                         float (&kept)[Config::Br / 2], float *part,
                                                         int place, int row0, int seq_q, int seq_kv)
 {
-    typedef typename Config::T T;
-    const int HEAD_DIM = Config::HEAD_DIM, Br = Config::Br;
+    const int Br = Config::Br;
     const bool KEPT = Br / 2 == OWN_Q;
-    const T *Q = c.shared->Q[c.at.stage], *dO = c.shared->dO[c.at.stage];
-    T *dS = c.shared->dS[place];
-    uint32_t P[Br / 4], packed[Br / 4];
+    uint32_t packed[Br / 4];
     float own_dP[Br / 2], own_dQ[OWN_Q], *sums = own_floats(part);
     float(&dP)[Br / 2] = KEPT ? kept : own_dP;
     float(&dQ)[OWN_Q] = KEPT ? (float(&)[OWN_Q])kept : own_dQ;
-    make_factors<Config, CAUSAL, MASKED>(c, dP, P, packed, row0, seq_q, seq_kv);
-    start_columns<T, Br, Br, HEAD_DIM>(c.dV, P, dO, true);
-    store_dS<Config>(dS, packed, threadIdx.x / WARP * 16);
-    async_proxy_fence();
-    named_barrier_sync(1, WARPGROUP * CONSUMERS); /* dS is complete, and visible to wgmma */
-    start_dQ(dQ, dS + c.warp_query / 64 * 64 * Bc, c.K_columns);
-    start_columns<T, Br, Br, HEAD_DIM>(c.dK, packed, Q, true);
-
-    wgmma_wait<1>(); /* dV has this tile, and dQ is there */
-    wgmma_hold(c.dV);
-    wgmma_hold(P);
-    wgmma_hold(dQ);
-#pragma unroll
-    for (int i = 0; i < OWN_Q; i += 4)
-        red_add_4(&sums[i * WARP], make_float4(dQ[i], dQ[i + 1], dQ[i + 2], dQ[i + 3]));
-    wgmma_wait<0>(); /* dK has it, too */
-    wgmma_hold(c.dK);
-    wgmma_hold(packed);
-    mbarrier_arrive(&c.shared->empty[c.at.stage]);
-    advance<STAGES>(c.at);
-}
-
-/* Stores the warp's 16 rows of dK or dV, of a head whose keys begin at `matrix`, through its rows
- * of a tile. */
-template <class Config>
-static __device__ __forceinline__ void
-store_through(typename Config::T *tile, typename Config::T *matrix,
-              const float (&x)[Config::HEAD_DIM / 2], int key0, int seq_kv, int head_dim)
-{
-    const int LANES = Config::HEAD_DIM / 8; /* that store a row together */
-    const int lane = threadIdx.x % WARP, warp_key = threadIdx.x / WARP * 16;
-    uint32_t packed[Config::HEAD_DIM / 4];
-    pack_rows<typename Config::T>(packed, x);
-#pragma unroll
-    for (int d = 0; d < Config::HEAD_DIM; d += 16)
-        stmatrix_x4(shared_address(&tile[swizzled<Bc>(warp_key + lane % 16, d + lane / 16 * 8)]),
-                    &packed[d / 4]);
-    __syncwarp(); /* the rows are there before a lane reads what others stored */
-#pragma unroll
-    for (int i = lane; i < 16 * LANES; i += WARP) {
-        const int row = warp_key + i / LANES, col = i % LANES * 8;
-        if (key0 + row < seq_kv && col < head_dim)
-            *(uint4 *)&matrix[(size_t)(key0 + row) * head_dim + col] =
-                *(const uint4 *)&tile[swizzled<Bc>(row, col)];
-    }
-    __syncwarp(); /* all have read before the next rows come */
+    make_dQ<Config, CAUSAL, MASKED>(c, dQ, dP, packed, place, row0, seq_q, seq_kv);
+    add_dQ(sums, dQ); /* while dK's product is under way */
+    finish_tile(c, packed);
 }
 
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void
 consume(struct shared_tiles<Config> *shared, const struct backward_problem &problem, int warpgroup)
 {
-    typedef typename Config::T T;
     const struct attention_backward &call = problem.call;
     const int seq_q = call.seq_q, seq_kv = call.seq_kv, group = call.heads / call.kv_heads;
     const struct key_tile own = key_tile_of(problem.order, blockIdx.x, Bc);
@@ -150,12 +89,7 @@ consume(struct shared_tiles<Config> *shared, const struct backward_problem &prob
             place ^= 1;
         }
 
-    const size_t keys = (size_t)kv_head * seq_kv * call.head_dim;
-    store_through<Config>(shared->V, (T *)call.dV + keys, c.dV, key0, seq_kv, call.head_dim);
-#pragma unroll
-    for (int i = 0; i < Config::HEAD_DIM / 2; i++)
-        c.dK[i] *= call.scale;
-    store_through<Config>(shared->V, (T *)call.dK + keys, c.dK, key0, seq_kv, call.head_dim);
+    store_keys_through(c, shared, call, own);
 }
 
 template <class Config, bool CAUSAL>
@@ -175,7 +109,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (warpgroup == CONSUMERS) {
         registers_decrease<24>();
         if (threadIdx.x / WARP == CONSUMERS * WARPGROUP / WARP)
-            produce<Config, CAUSAL>(shared, problem);
+            produce<Config, CAUSAL>(shared, problem, key_tile_of(problem.order, blockIdx.x, Bc));
     } else {
         registers_increase<240>();
         consume<Config, CAUSAL>(shared, problem, warpgroup);
@@ -186,7 +120,8 @@ template <typename T, int HEAD_DIM, bool CAUSAL>
 static cudaError_t launch(const struct attention_backward *call)
 {
     typedef config<T, HEAD_DIM> Config;
-    return launch_gradients<Config>(call, backward_one_barrier<Config, CAUSAL>);
+    return launch_gradients<Config>(call, key_order_of(call, Bc),
+                                    backward_one_barrier<Config, CAUSAL>);
 }
 
 extern "C" cudaError_t attention_backward_one_barrier(const struct attention_backward *call)

@@ -71,4 +71,53 @@ static inline __host__ __device__ int backward_first_query(bool causal, int key0
     return sees > 0 ? sees / Br * Br : 0;
 }
 
+/* How many tiles of Bc keys, from the first on, the tile of Br queries at row0 is in. */
+static inline __host__ __device__ int backward_key_tiles(bool causal, int row0, int seq_q,
+                                                         int seq_kv, int Br, int Bc)
+{
+    const int after = seq_q - row0 - Br; /* queries behind the tile; its last sees so many less */
+    const int hidden = causal && after > 0 ? after : 0;
+    return hidden < seq_kv ? ceil_div(seq_kv - hidden, Bc) : 0;
+}
+
+/* ---- backward_in_order ---- */
+
+/* Blocks under way at once, about as many as an H100 has multiprocessors; and of how many heads. */
+enum { BACKWARD_BLOCKS_AT_ONCE = 128, BACKWARD_HEADS_AT_ONCE = 16, BACKWARD_HEADS_AT_LEAST = 4 };
+
+/* As many heads at once as have these blocks together, for what few read and add to fits L2; but
+ * not so few that too many blocks of one head wait for one another. At HEAD_DIM 64, where tiles of
+ * queries are as long as those of keys, a block with a mask is only one tile ahead of the next:
+ * there always 16. */
+static inline struct tile_order in_order_of(const struct attention_backward *call, int Bc)
+{
+    struct tile_order order = key_order_of(call, Bc);
+    const int most = BACKWARD_HEADS_AT_ONCE;
+    const int least = call->head_dim <= 64 ? most : BACKWARD_HEADS_AT_LEAST;
+    const int fill = BACKWARD_BLOCKS_AT_ONCE / order.row_tiles;
+    const int heads = fill < least ? least : fill < most ? fill : most;
+    order.group = order.heads < heads ? order.heads : heads;
+    return order;
+}
+
+/* A head's tiles of keys come in runs of as many as are under way at once, the runs in their order,
+ * each from its last tile to its first. Returns the place of a tile among the first `count`; and,
+ * given a place, the tile that is there. */
+static inline __host__ __device__ int place_in_runs(const struct tile_order order, int tile,
+                                                    int count)
+{
+    const int run = ceil_div(BACKWARD_BLOCKS_AT_ONCE, order.group), first = tile / run * run;
+    const int last = first + run < count ? first + run - 1 : count - 1;
+    return first + last - tile;
+}
+
+/* What the block with this ticket owns. Tickets go round all heads of a group. */
+static inline __host__ __device__ struct key_tile key_tile_in_runs(const struct tile_order order,
+                                                                   int ticket, int Bc)
+{
+    struct key_tile tile = key_tile_of(order, ticket, Bc);
+    tile.key0 = place_in_runs(order, tile.key0 / Bc, order.row_tiles) * Bc;
+    return tile;
+}
+
 #endif

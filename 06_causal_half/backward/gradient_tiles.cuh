@@ -135,12 +135,12 @@ static float *D_of(const struct attention_backward *call)
            heads * padded_queries<Config>(call->seq_q) * Config::HEAD_DIM;
 }
 
-/* Before it: D is made, and dQ in the workspace begins at 0, for it is added to. */
+/* Before it: D is made, and where dQ in the workspace is only added to, it begins with zeros. */
 template <class Config>
-static void begin_gradients(const struct attention_backward *call)
+static void begin_gradients(const struct attention_backward *call, bool zeros = true)
 {
     float *const dQ = (float *)call->workspace, *const D = D_of<Config>(call);
-    launch_row_dots<typename Config::T>(call, D, dQ, D - dQ);
+    launch_row_dots<typename Config::T>(call, D, dQ, zeros ? D - dQ : 0);
 }
 
 /* Behind it: dQ goes to its rows. */

@@ -61,11 +61,11 @@ load_queries(typename Config::T *tile, const CUtensorMap *map, int row0, int hea
 /* By a warp: all lanes bring numbers, and arrive; one of them requests the tiles. */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
-                                               const struct backward_problem &problem)
+                                               const struct backward_problem &problem,
+                                               const struct key_tile own)
 {
     const struct attention_backward &call = problem.call;
     const int seq_q = call.seq_q, group = call.heads / call.kv_heads;
-    const struct key_tile own = key_tile_of(problem.order, blockIdx.x, Bc);
     const int kv_head = own.kv_head, key0 = own.key0;
     if (threadIdx.x % WARP == 0) {
         mbarrier_arrive_expect(&shared->keys_full, sizeof shared->K + sizeof shared->V);
@@ -307,10 +307,11 @@ static cudaError_t describe(struct backward_problem *problem, const struct atten
     return status;
 }
 
-/* Launches D's kernel, the rung's and dQ's. */
+/* Launches D's kernel, the rung's and dQ's; dQ begins with zeros where the rung only adds. */
 template <class Config>
 static cudaError_t launch_gradients(const struct attention_backward *call,
-                                    void (*kernel)(struct backward_problem))
+                                    const struct tile_order order,
+                                    void (*kernel)(struct backward_problem), bool zeros = true)
 {
     const int bytes = sizeof(struct shared_tiles<Config>);
     struct backward_problem problem;
@@ -320,9 +321,9 @@ static cudaError_t launch_gradients(const struct attention_backward *call,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (status != cudaSuccess)
         return status;
-    begin_gradients<Config>(call);
+    begin_gradients<Config>(call, zeros);
     problem.call = *call;
-    problem.order = key_order_of(call, Bc);
+    problem.order = order;
     problem.D = D_of<Config>(call);
     problem.dQ = (float *)call->workspace;
     problem.scale_log2 = call->scale * LOG2_E;

@@ -443,7 +443,7 @@ def wavefronts_of_a_tile(launch, kernel, dS_begins):
         elif event["event"] == "atomic_update" and event["lanes"].bit_count() == 1:  # a bulk addition
             found["dQ"] += event["size"] // 128
         elif event.get("space") == "shared":
-            own = kernel in event["line"]
+            own = kernel.removeprefix("backward_") in event["line"]  # or in the header that later rungs share
             if event["line"] in products or not own and event["bytes"] == 16:
                 dS = event["event"] == "store" or event["at"][0][1] >= dS_begins
                 found["dS" if dS else "factors"] += event["wavefronts"]
@@ -477,6 +477,43 @@ def picture_06_backward_one_barrier():
     picture.legend(550, bottom + 16, [("c4", "dS stored and read")])
     picture.legend(720, bottom + 16, [("c1", "dQ")])
     picture.text(16, bottom + 44, f"Of a tile of 64 queries, 128 keys and HEAD_DIM {width}. A wavefront takes a cycle and moves 128 bytes, whoever asks for it.", "m")
+    return picture
+
+
+def picture_06_backward_in_order():
+    picture = svg.Picture("backward_in_order: last keys first, and nobody waits",
+                          "A row is a block, a column a moment. In a cell: the tile of queries to which the block adds. In the first order blocks wait, in the second none does.")
+    count = 4
+    launch = next(launch for launch in views.traced("06", "backward_in_order", f"--heads 1 --seq {count * 128} --head-dim 64 --causal")
+                  if "backward_in_order" in launch.kernel)
+    ticket = min(byte for block in launch.blocks for event in block.events if event["event"] == "atomic_update" and event["size"] == 4
+                 for _, byte in traces.places(event["at"]))
+    tiles_of = {block.number: sorted((byte - ticket - 4) // 4 for event in block.events if event["event"] == "atomic_write"
+                                     for _, byte in traces.places(event["at"])) for block in launch.blocks}
+    for tile in range(count):
+        views.same([min(tiles) for number, tiles in sorted(tiles_of.items()) if tile in tiles], [*range(tile, -1, -1)], f"turns at tile {tile}")
+
+    y, cell, height = 78, 44, 34
+    orders = (("first keys first", lambda keys: keys - 1), ("last keys first, as here", lambda keys: keys + 1))
+    for side, (title, before) in enumerate(orders):
+        x = 148 + side * 400
+        picture.text(x, 52, title, "t b")
+        added = {}
+        for keys in range(count) if side == 0 else reversed(range(count)):
+            for tile in range(keys, count):
+                added[keys, tile] = max(added.get((keys, tile - 1), -1), added.get((before(keys), tile), -1)) + 1
+        for (keys, tile), step in added.items():
+            top = y + keys * height
+            picture.cells(("c0", "c2", "c3", "c4")[tile], [(x + step * cell, top, cell - 4, height - 6)])
+            picture.text(x + step * cell + cell / 2 - 2, top + 19, str(tile), "in s b", "middle")
+        for keys in range(count):
+            waits = added[keys, keys]
+            if waits:
+                picture.text(x + waits * cell - 8, y + keys * height + 19, "waits", "m s", "end")
+            if side == 0:
+                picture.text(16, y + keys * height + 19, f"keys {keys * 128} to {keys * 128 + 127}", "t")
+    bottom = y + count * height + 18
+    picture.text(16, bottom, "A number: a tile of 128 queries. If all blocks begin at once and each tile takes one step, this is the earliest order.", "m")
     return picture
 
 

@@ -508,6 +508,50 @@ TEST(plans_06, tiles_of_keys_are_owned_once_and_meet_all_queries_that_see_them)
     cr_expect(judged >= RANDOM_SHAPES / 2, "%d plans", judged);
 }
 
+/* A block's turn at a tile of queries must be the number of smaller tickets that meet the tile:
+ * then it waits only for blocks that have started, and nobody waits for a turn that is nobody's. */
+static void judge_turns(const struct attention *call, const struct device_limits *device)
+{
+    (void)device;
+    const long long kv_heads = (long long)call->batch * call->kv_heads;
+    if (!plan_has_pairs(call) || kv_heads * call->seq_kv > 128 * BACKWARD_BLOCK_KEYS)
+        return;
+    const struct attention_backward backward_call = plan_backward_of(call);
+    const int Bc = BACKWARD_BLOCK_KEYS, Br = BACKWARD_WGMMA_QUERIES(call->head_dim);
+    const bool causal = call->causal;
+    const struct tile_order order = in_order_of(&backward_call, Bc);
+    const int row_tiles = call->seq_q / Br + (call->seq_q % Br != 0);
+    uint64_t state = (uint64_t)kv_heads;
+    for (int n = 0; n < 4; n++) {
+        const int row0 = chosen_tile(&state, n, row_tiles, row_tiles <= 4) % row_tiles * Br;
+        const int head = (int)(plan_random(&state) % (uint64_t)kv_heads);
+        const int meet = backward_key_tiles(causal, row0, call->seq_q, call->seq_kv, Br, Bc);
+        int before = 0, owned = 0;
+        for (int ticket = 0; ticket < order.tiles; ticket++) {
+            const struct key_tile own = key_tile_in_runs(order, ticket, Bc);
+            if (own.kv_head != head)
+                continue;
+            owned++;
+            if (backward_first_query(causal, own.key0, call->seq_q, call->seq_kv, Br) > row0)
+                continue;
+            const int turn = place_in_runs(order, own.key0 / Bc, meet);
+            cr_assert(turn == before, "queries from %d on: keys from %d on have turn %d, not %d",
+                      row0, own.key0, turn, before);
+            before++;
+        }
+        cr_assert(before == meet, "%d blocks meet queries from %d on, not %d", before, row0, meet);
+        cr_assert(owned == order.row_tiles);
+    }
+    judged++;
+}
+
+TEST(plans_06, turns_are_the_order_of_the_tickets)
+{
+    judged = 0;
+    cr_expect(plan_attention_calls(judge_turns, 8, true) >= ATTENTION_CALLS);
+    cr_expect(judged >= RANDOM_SHAPES / 4, "%d plans", judged);
+}
+
 /* The formulas loop over the tiles, as forward. A workspace holds D, and dQ in floats: rows as they
  * are, or whole tiles; and at most a turn of each 1,024 of these, and a counter. */
 static void judge_gradients(const struct attention *call, const struct device_limits *device)
