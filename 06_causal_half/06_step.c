@@ -696,8 +696,7 @@ static struct cost backward_mma_cost(const struct attention_backward *call)
 /* Floats of dQ in whole tiles of Br queries, features rounded up. */
 static size_t tiles_of_dQ(const struct attention_backward *call, int Br)
 {
-    const size_t tiles = (size_t)call->batch * call->heads * ceil_div(call->seq_q, Br);
-    return tiles * Br * (call->head_dim <= 64 ? 64 : 128);
+    return query_tiles(call, Br) * Br * (call->head_dim <= 64 ? 64 : 128);
 }
 
 /* These, and D. */
@@ -777,8 +776,7 @@ static struct cost backward_one_barrier_cost(const struct attention_backward *ca
 /* Behind D a turn of each tile of queries, and the ticket counter. */
 static size_t backward_in_order_workspace(const struct attention_backward *call)
 {
-    const int Br = BACKWARD_WGMMA_QUERIES(call->head_dim);
-    const size_t turns = (size_t)call->batch * call->heads * ceil_div(call->seq_q, Br);
+    const size_t turns = query_tiles(call, BACKWARD_WGMMA_QUERIES(call->head_dim));
     return backward_wgmma_workspace(call) + (turns + 1) * sizeof(int);
 }
 

@@ -110,8 +110,7 @@ __global__ void __launch_bounds__(Config::THREADS, Config::HEAD_DIM == 64 ? 2 : 
 template <class Config, bool CAUSAL>
 static cudaError_t launch_turns(const struct attention_backward *call)
 {
-    const size_t tiles = (size_t)call->batch * call->heads * ceil_div(call->seq_q, Config::Br);
-    const size_t turns = tiles * Config::WARPS;
+    const size_t turns = query_tiles(call, Config::Br) * Config::WARPS;
     /* no ticket is drawn, and it is the first keys' turns */
     const cudaError_t status = cudaMemsetAsync(tickets_of(*call, D_of<Config>(call)), 0,
                                                (turns + 1) * sizeof(int), call->stream);

@@ -177,10 +177,11 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
 }
 
-template <class Config, bool CAUSAL>
-static cudaError_t launch_in_order(const struct attention_backward *call)
+template <typename T, int HEAD_DIM, bool CAUSAL>
+static cudaError_t launch(const struct attention_backward *call)
 {
-    const size_t tiles = (size_t)call->batch * call->heads * ceil_div(call->seq_q, Config::Br);
+    typedef config<T, HEAD_DIM> Config;
+    const size_t tiles = query_tiles(call, Config::Br);
     /* no ticket is drawn, and it is the first blocks' turns */
     const cudaError_t status = cudaMemsetAsync(tickets_of(*call, D_of<Config>(call)), 0,
                                                (tiles + 1) * sizeof(int), call->stream);
@@ -189,12 +190,6 @@ static cudaError_t launch_in_order(const struct attention_backward *call)
                ? launch_gradients<Config>(call, in_order_of(call, Bc),
                                           backward_in_order<Config, CAUSAL>, unseen)
                : status;
-}
-
-template <typename T, int HEAD_DIM, bool CAUSAL>
-static cudaError_t launch(const struct attention_backward *call)
-{
-    return launch_in_order<config<T, HEAD_DIM>, CAUSAL>(call);
 }
 
 extern "C" cudaError_t attention_backward_in_order(const struct attention_backward *call)

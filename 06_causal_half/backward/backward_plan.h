@@ -47,6 +47,12 @@ static inline struct tile_order key_order_of(const struct attention_backward *ca
     return order;
 }
 
+/* Returns how many tiles of Br queries all heads have, over all batches. */
+static inline size_t query_tiles(const struct attention_backward *call, int Br)
+{
+    return (size_t)call->batch * call->heads * ceil_div(call->seq_q, Br);
+}
+
 /* Which keys of which key/value head, over all batches, a block owns. */
 struct key_tile {
     int kv_head, key0;
