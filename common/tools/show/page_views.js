@@ -40,7 +40,8 @@ function showTab(tab) {
     button.tabIndex = button.dataset.tab === tab ? 0 : -1;
   }
   for (const [name, id] of [['matrices', 'grids'], ['errors', 'errors'], ['totals', 'totals']]) $('#' + id).hidden = name !== tab;
-  if (tab === 'matrices') { layoutGrids(); draw(false); }
+  if (tab === 'matrices') layoutGrids();
+  draw(false);
 }
 
 // Returns the threads that reports name, both sides of a race: their line, and their last event there.
