@@ -72,9 +72,8 @@ cudaError_t attention_check_shape(const struct attention *call)
         (status = require_size("seq_q", call->seq_q)) != cudaSuccess ||
         (status = require_size("seq_kv", call->seq_kv)) != cudaSuccess)
         return status;
-    if (call->heads == 0)
-        return cudaSuccess;
-    if (call->kv_heads < 1 || call->heads % call->kv_heads != 0)
+    const int least = call->heads > 0; /* without heads there may still be keys, or none */
+    if (call->kv_heads < least || (least && call->heads % call->kv_heads != 0))
         return refuse(cudaErrorInvalidValue, "kv_heads is %d; it must divide heads, which is %d",
                       call->kv_heads, call->heads);
     if ((status = require_rows("batch * heads * seq_q", call->batch, call->heads, call->seq_q)) !=

@@ -117,8 +117,8 @@ cudaError_t attention_check_limits(const struct attention_kernel *row,
  * Runs the kernel. Returns what the kernel's function returns, or refuses with a message
  * (refusal.h): cudaErrorNotSupported for a device that is too old or has too little shared memory;
  * cudaErrorInvalidValue for a null call, what the row's limits exclude, negative batch, heads,
- * seq_q or seq_kv, kv_heads < 1 or heads not a multiple of kv_heads (unless heads is 0), more than
- * MAX_EXTENT rows of Q or of K over all heads, a page_size that is no power of two from 16 to 256,
+ * seq_q, seq_kv or kv_heads, kv_heads = 0 or heads not a multiple of kv_heads (unless heads is 0),
+ * more than MAX_EXTENT rows of Q or of K, a page_size that is no power of two from 16 to 256,
  * a negative pool_pages, a window without a mask, a soft cap or window that is negative, a scale
  * whose product with log2 e is not finite, a null or misaligned pointer to something that is not
  * empty, outputs or a workspace that overlap anything else. An empty O is success with nothing

@@ -112,10 +112,10 @@ cudaError_t attention_backward_run(const struct attention_backward_kernel *row,
     cudaError_t status;
     if ((status = require_device(&row->about)) != cudaSuccess ||
         (status = attention_check_shape(&forward)) != cudaSuccess ||
-        (status = attention_check_limits(&limits, &forward)) != cudaSuccess || call->heads == 0 ||
+        (status = attention_check_limits(&limits, &forward)) != cudaSuccess ||
         (status = check_arrays(row, call)) != cudaSuccess)
         return status;
-    const bool pairs = call->batch > 0 && call->seq_q > 0 && call->seq_kv > 0;
+    const bool pairs = attention_backward_query_rows(call) > 0 && call->seq_kv > 0;
     launch_begins();
     return launch_ends(pairs ? row->launch(call) : clear(call));
 }
@@ -625,7 +625,8 @@ static const struct case_family cases[] = {
      "16 --causal 0,0,0,1,1,1",
      "nothing to do"},
     {CASES_USUAL,
-     "--batch 2 --heads 2 --kv-heads 1 --seq 0 --seq-q 0,5 --seq-kv 5,0 --head-dim 16 --causal 0,1",
+     "--batch 2 --heads 2,2,0 --kv-heads 1 --seq 0 --seq-q 0,5,5 --seq-kv 5,0,5 --head-dim 16 "
+     "--causal 0,1,0",
      "no queries, or no keys: gradients of 0"},
     {CASES_USUAL,
      "--heads 2,1,1,1 --kv-heads 1 --seq-q 100,9,5,70 --seq-kv 90,33,130,129 --head-dim "
