@@ -9,8 +9,10 @@
  * [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q]; all row-major and contiguous. O
  * and LSE are what the forward pass left. Query heads that share a key/value head are a group: dK
  * and dV are sums over its heads, too. Causal means what it means forward. A query whose LSE is
- * -inf saw no key, and adds nothing to any gradient. A NaN in a query's scores makes all that it
- * adds NaN; with a mask that may reach keys which the query does not see, because 0 * NaN is NaN.
+ * -inf saw no key, and adds nothing to any gradient if its Q and dO are finite. A NaN in a query's
+ * scores makes all that it adds NaN. With a mask a NaN may go further, from a query to keys that it
+ * does not see, and from a key to queries that do not see it, because 0 * NaN is NaN. An infinity
+ * in Q, K, V or dO may do what a NaN does.
  */
 #ifndef COMMON_ATTENTION_BACKWARD_H
 #define COMMON_ATTENTION_BACKWARD_H
