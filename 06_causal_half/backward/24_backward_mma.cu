@@ -20,7 +20,7 @@
  * the end.
  *
  * Cost: per block K and V once, Q and dO once for each tile of queries that it visits, and an
- * atomic for each of its elements of dQ. Shared: 46 KB at HEAD_DIM 64, 79 KB at 128.
+ * atomic for each of its elements of dQ. Shared: 46 KB at HEAD_DIM 64, 78 KB at 128.
  *
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), algorithm 2; the transposed scores are those of
  * FlashAttention-3 (arXiv:2407.08608).

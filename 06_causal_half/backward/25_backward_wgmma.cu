@@ -25,8 +25,8 @@
  * the 240 that a consumer gets.
  *
  * Cost: global: K and V once per block; Q, dO, LSE and D once per block and tile that sees one of
- * its keys, and as often four bytes added for every element of dQ. Shared: 134 KB at HEAD_DIM 64,
- * 150 KB at 128.
+ * its keys, and as often four bytes added for every element of dQ. Shared: 131 KB at HEAD_DIM 64,
+ * 146 KB at 128.
  *
  * Source: PTX ISA, wgmma, cp.async.bulk.tensor; Shah et al., FlashAttention-3 (arXiv:2407.08608).
  */

@@ -15,8 +15,8 @@
  * and then one thread asks for all of it to be added, by one bulk reduction. Nobody waits for the
  * additions. That the place has been read is known before the next tile's dQ is stored.
  *
- * Cost: global as in backward_wgmma, but two requests a tile add dQ. Shared: 167 KB at HEAD_DIM 64,
- * 182 KB at 128.
+ * Cost: global as in backward_wgmma, but two requests a tile add dQ. Shared: 163 KB at HEAD_DIM 64,
+ * 178 KB at 128.
  *
  * Source: PTX ISA, cp.reduce.async.bulk; Shah et al., FlashAttention-3 (arXiv:2407.08608).
  */

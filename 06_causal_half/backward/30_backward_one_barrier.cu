@@ -21,8 +21,8 @@
  * dK is under way while dQ is added, four of a thread's 32 floats by one red.v4. At the end a warp
  * stores dV and dK through its own rows of V's place, which nobody reads any more, 16 bytes a lane.
  *
- * Cost: as backward_wgmma, but dK and dV are stored eight elements at a time. Shared: 162 KB at
- * HEAD_DIM 64, 161 KB at 128.
+ * Cost: as backward_wgmma, but dK and dV are stored eight elements at a time. Shared: 163 KB at
+ * HEAD_DIM 64, 162 KB at 128.
  *
  * Source: PTX ISA, wgmma.mma_async, transposed operands; Shah et al., FlashAttention-3
  * (arXiv:2407.08608).
