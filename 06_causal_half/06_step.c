@@ -1,12 +1,11 @@
 /* Step 06's rows, a table for each ladder: common/problems/attention.h says what the fields are. */
 #include "06_step.h"
 #include "harness/ladder.h"
+#include "harness/refusal.h"
 #include "06_causal_half/backward/backward_plan.h"
 #include "06_causal_half/decode/decode_plan.h"
 #include "06_causal_half/hopper/hopper_plan.h"
 #include "device/device.h"
-
-#include <limits.h>
 
 enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };
 
@@ -225,8 +224,8 @@ static struct cost drawn_pairs_cost(const struct attention_kernel *row,
 static bool decode_has_plan(const struct attention *call)
 {
     const size_t rows = attention_query_rows(call);
-    return rows != 0 && rows <= INT_MAX && call->kv_heads >= 1 && call->kv_heads <= call->heads &&
-           call->seq_kv >= 0;
+    return rows != 0 && rows <= MAX_EXTENT && call->kv_heads >= 1 &&
+           call->kv_heads <= call->heads && call->seq_kv >= 0 && call->seq_kv <= MAX_EXTENT;
 }
 
 /* A decode kernel's plan on the current device; no runs where there is none. */

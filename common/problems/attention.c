@@ -7,11 +7,15 @@
 #include <float.h>
 #include <limits.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 
 size_t attention_rows(int batch, int heads, int seq)
 {
-    return batch < 0 || heads < 0 || seq < 0 ? 0 : (size_t)batch * heads * seq;
+    if (batch < 0 || heads < 0 || seq <= 0)
+        return 0;
+    const size_t sequences = (size_t)batch * (size_t)heads;
+    return sequences > SIZE_MAX / (size_t)seq ? SIZE_MAX : sequences * (size_t)seq;
 }
 
 size_t attention_query_rows(const struct attention *call)

@@ -103,7 +103,8 @@ struct attention_kernel {
         ABOUT(n, f, i), .launch = attention_##n, __VA_ARGS__                                       \
     }
 
-/* Returns batch * heads * seq, or 0 where one of them is negative; and the rows of Q. */
+/* Returns batch * heads * seq, SIZE_MAX if it is more, 0 if one of them is negative; and the rows
+ * of Q. */
 size_t attention_rows(int batch, int heads, int seq);
 size_t attention_query_rows(const struct attention *call);
 

@@ -179,11 +179,14 @@ static inline void check_past_2_to_the_31_elements(const struct attention_kernel
                             (int[]){0x3c, 0x3c, 0x3c});
 }
 
-/* Each kernel must refuse the call with a message that contains `words`. */
+/* Each kernel must refuse the call with a message that contains `words`; but how much workspace it
+ * would take may be asked. */
 static inline void expect_refused(const struct attention_kernel *table,
                                   const struct attention *call, const char *words)
 {
     EACH_KERNEL (row, table) {
+        if (row->workspace && call)
+            row->workspace(call);
         refusal_clear();
         const cudaError_t status = attention_run(row, call);
         cr_expect(status == cudaErrorInvalidValue, "%s: %s: %s", row->about.name, words,
@@ -226,6 +229,8 @@ static inline void check_refused_calls(const struct attention_kernel *table, enu
     expect_refused(table, &call, "kv_heads is 2");
     call = good, call.kv_heads = 0;
     expect_refused(table, &call, "kv_heads is 0");
+    call = good, call.heads = 0, call.kv_heads = -1;
+    expect_refused(table, &call, "kv_heads is -1");
     call = good, call.seq_q = -1;
     expect_refused(table, &call, "seq_q is -1");
     call = good, call.batch = -1;
@@ -236,6 +241,9 @@ static inline void check_refused_calls(const struct attention_kernel *table, enu
     expect_refused(table, &call, "batch * heads * seq_q is 2147483648");
     call.seq_q = 1, call.seq_kv = 1 << 10;
     expect_refused(table, &call, "batch * kv_heads * seq_kv is 2147483648");
+    /* modulo 2^64 this is less than an int counts */
+    call = good, call.batch = 825415931, call.heads = 1760095721, call.seq_q = 734678443;
+    expect_refused(table, &call, "batch * heads * seq_q is 1067");
     call = good, call.type = TENSOR_TYPES;
     expect_refused(table, &call, "type is unknown");
     call = good, call.seq_kv = INT_MAX;
