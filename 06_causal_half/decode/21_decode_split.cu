@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(THREADS)
     const struct key_rows rows = key_rows_of(shape, part.kv_head);
     const int keys = sequence_keys(shape, part.kv_head);
     const int seen = decode_seen_by_any(shape, part.row0, 1, max(keys, 0));
-    const int end_key = min(part.first_key + plan.run_keys, seen);
+    const int end_key = decode_end_of(plan, part, seen);
     const bool inside = feature < head_dim;
     const uint4 zeros = make_uint4(0, 0, 0, 0);
 

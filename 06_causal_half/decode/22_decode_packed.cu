@@ -1,7 +1,7 @@
 // needs: sm_80
 /*
  * Idea: the query heads that share a kv head are packed: their queries are the rows of one product,
- * so K and V are read once a kv head, and the tensor cores multiply them.
+ * so K and V are read once for up to 64 of them, and the tensor cores multiply them.
  *
  *     rows of a kv head: (head 0, query 0), (head 0, query 1) .. (head 1, query 0) ..
  *     for each tile of Bc keys of the run that some row sees:
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(THREADS, DECODE_PACKED_RESIDENT)
     const int length = sequence_keys(shape, part.kv_head), keys = max(length, 0);
     const int rows = min(16 * ROW_WARPS, plan.head_rows - part.row0);
     const int seen_by_any = decode_seen_by_any(shape, part.row0, rows, keys);
-    const int end = min(part.first_key + plan.run_keys, seen_by_any);
+    const int end = decode_end_of(plan, part, seen_by_any);
     const struct key_rows where = key_rows_of(shape, part.kv_head);
     const int head_row0 = part.kv_head * plan.head_rows;
     const int warp_key = warp % KEY_WARPS * WARP_KEYS;

@@ -17,7 +17,7 @@
  * Little's law: bytes on their way = bytes a second · seconds of an answer. An H200 gives each of
  * 132 multiprocessors 36 bytes a nanosecond and answers after 600 to 800: 22 to 29 KB, and more
  * where requests come in bursts. A block has STAGES · 32 KB · HEAD_DIM / 128 of shared memory, all
- * but one stage on its way, and two blocks share a multiprocessor: 128 KB and more.
+ * but one stage on its way, and two blocks share an H100's multiprocessor: 128 KB and more.
  *
  * Cost: as decode_packed's.
  *
@@ -27,7 +27,7 @@
 #include "device/device.h"
 #include "row_tile.cuh"
 
-/* Tiles that the ring holds: 96 KB, so that two blocks share a multiprocessor. */
+/* Tiles that the ring holds: 96 KB, so that two blocks share an H100's multiprocessor. */
 static constexpr __host__ __device__ int stages_of(int head_dim)
 {
     return head_dim == 64 ? 6 : 3;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(THREADS, DECODE_ASYNC_RESIDENT)
     const int length = sequence_keys(shape, part.kv_head), keys = max(length, 0);
     const int rows = min(16 * ROW_WARPS, plan.head_rows - part.row0);
     const int seen_by_any = decode_seen_by_any(shape, part.row0, rows, keys);
-    const int end = min(part.first_key + plan.run_keys, seen_by_any);
+    const int end = decode_end_of(plan, part, seen_by_any);
     const struct key_rows where = key_rows_of(shape, part.kv_head);
     const int head_row0 = part.kv_head * plan.head_rows;
     const int warp_key = warp % KEY_WARPS * WARP_KEYS;

@@ -14,7 +14,8 @@ enum {
     DECODE_SPLIT_THREADS = 128,
     DECODE_WARPS = 4, /* of a block; each has 16 rows */
     DECODE_RING_WARPS = 8,
-    /* Blocks that share a multiprocessor, by their registers and shared memory. */
+    /* Blocks that share a multiprocessor of an H100, by their registers and shared memory. Where
+     * fewer find room, as on an A100, the others come behind them. */
     DECODE_SPLIT_RESIDENT = 8,
     DECODE_PACKED_RESIDENT = 2,
     DECODE_ASYNC_RESIDENT = 2,
@@ -92,6 +93,15 @@ static inline __host__ __device__ struct decode_part decode_part_of(struct decod
     part.row0 = block % plan.row_tiles * plan.tile_rows;
     part.first_key = part.run * plan.run_keys;
     return part;
+}
+
+/* Where a block's keys end, if its rows see the first `seen`: behind the last one, or not behind
+ * first_key. Whole tiles may end past what an int counts, so first_key + run_keys would not do. */
+static inline __host__ __device__ int decode_end_of(struct decode_plan plan,
+                                                    struct decode_part part, int seen)
+{
+    const int left = seen - part.first_key;
+    return part.first_key + (left < plan.run_keys ? left : plan.run_keys);
 }
 
 /* How many keys the rows row0 .. row0 + count - 1 of the list see, the one that sees most. */

@@ -205,6 +205,10 @@ static void judge_decode_plan(const struct attention *call, const struct device_
         cr_assert(part.row0 >= 0 && part.row0 < plan.head_rows && part.row0 % tile_rows == 0);
         cr_assert(part.run >= 0 && part.run < plan.runs);
         cr_assert(part.first_key == part.run * (long long)plan.run_keys);
+        const long long run_end = part.first_key + (long long)plan.run_keys;
+        cr_assert(decode_end_of(plan, part, call->seq_kv) == (run_end < keys ? run_end : keys),
+                  "keys from %d on end elsewhere", part.first_key);
+        cr_assert(decode_end_of(plan, part, 0) <= part.first_key);
         const long long tile = part.kv_head * (long long)plan.row_tiles + part.row0 / tile_rows;
         if (few)
             canvas_paint(&canvas, tile, tile + 1, part.run, part.run + 1);
