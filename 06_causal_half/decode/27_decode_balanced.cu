@@ -30,7 +30,7 @@
 #include "row_tile.cuh"
 #include "shares.cuh"
 
-/* Tiles that the ring holds: 96 KB, so that two blocks share a multiprocessor. */
+/* Tiles that the ring holds: 96 KB, so that two blocks share an H100's multiprocessor. */
 static constexpr __host__ __device__ int stages_of(int head_dim)
 {
     return head_dim == 64 ? 6 : 3;
