@@ -73,11 +73,11 @@ cudaError_t attention_check_shape(const struct attention *call)
     cudaError_t status;
     if ((status = require_size("batch", call->batch)) != cudaSuccess ||
         (status = require_size("heads", call->heads)) != cudaSuccess ||
+        (status = require_size("kv_heads", call->kv_heads)) != cudaSuccess ||
         (status = require_size("seq_q", call->seq_q)) != cudaSuccess ||
         (status = require_size("seq_kv", call->seq_kv)) != cudaSuccess)
         return status;
-    const int least = call->heads > 0; /* without heads there may still be keys, or none */
-    if (call->kv_heads < least || (least && call->heads % call->kv_heads != 0))
+    if (call->heads > 0 && (call->kv_heads == 0 || call->heads % call->kv_heads != 0))
         return refuse(cudaErrorInvalidValue, "kv_heads is %d; it must divide heads, which is %d",
                       call->kv_heads, call->heads);
     if ((status = require_rows("batch * heads * seq_q", call->batch, call->heads, call->seq_q)) !=
