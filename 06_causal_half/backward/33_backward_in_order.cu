@@ -23,7 +23,7 @@
  * Which order. With a mask a block begins with the queries that see its first key, and the blocks
  * of the keys before come there late. If they were the first to add, all others would begin by
  * waiting. So a head's tiles of keys go in runs of as many as are under way at once, each from its
- * last tile to its first: in a run, a block is the first at the tile it begins with, and from then
+ * last tile to its first: a block is the first of its run at the tile it begins with, and from then
  * on ahead of the next block. The runs follow one another as the tiles do in backward_one_barrier,
  * because the blocks with the most tiles should not begin last.
  *
