@@ -696,12 +696,15 @@ def test_bodies_of_others():
 
 
 def test_speed():
-    """The CPU is asked what a GPU would be: laps, their outputs, the ratio's points, the leaderboard."""
-    slow = in_sum("for (volatile int i = 0; i < 300; i++) {}")
+    """The CPU is asked what a GPU would be: laps, their outputs, the ratio's points, the leaderboard. The reference is slowed down,
+    so that a busy machine's noise moves neither the fast one under all points nor the slow one above none."""
+    def slowed(turns):
+        return in_sum(f"for (volatile int i = 0; i < {turns}; i++) {{}}")
+
     later = in_launcher("static int calls; if (calls++ > 8) return cudaSuccess;")
     wrong = GOOD.replace(LAUNCH, LAUNCH.replace("M, N, K)", "M, N, ++calls > 8 ? K - 1 : K)")).replace("static const int TILE", "static int calls;\nstatic const int TILE")
     with tempfile.TemporaryDirectory() as name:
-        for number, (text, points, words) in enumerate(((GOOD, 2, "ratio"), (slow, 0, "ratio 0."), (later, 0, "left its outputs unwritten"),
+        for number, (text, points, words) in enumerate(((GOOD, 2, "ratio"), (slowed(500), 0, "ratio 0."), (later, 0, "left its outputs unwritten"),
                                                         (wrong, 0, "an output is wrong"))):
             folder = submit(pathlib.Path(name) / f"student {number}", text)
             grading = grade.Grading("01", folder, "speed", "coalesced")
@@ -713,6 +716,7 @@ def test_speed():
                 mine, grading.folder = grading.folder, grading.folder / "reference"
                 (grading.folder / "source").mkdir(parents=True)
                 shutil.copytree(ROOT / STEP, grading.folder / "source" / STEP)
+                (grading.folder / "source" / STEP / kernel["file"]).write_text(slowed(30))
                 grading.build(kernel)
                 shutil.move(grading.runner(kernel, "check"), mine / grading.runner(kernel, "reference").name)
                 grading.folder = mine
