@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Times PyTorch's kernels and ours in turn: same tensors, same stream, outputs compared before any timing.
 
-    common/tools/bench/torch_peers.py build/gpu/libflashsteps.so STEP OUT.csv [--cells REGEX] [--kernels NAME ...] [--slice MS]
+    common/tools/bench/torch_peers.py build/gpu/libflashsteps.so STEP OUT.csv [--cells REGEX] [--kernels NAME ...] [--peers NAME ...]
+        [--slice MS]
 
 STEP is 03, 04, 05 or 06; OUT.csv has the columns that the benchmark programs write (common/tools/bench/bench.h). For other
 steps, or without a PyTorch that has a GPU, it prints one line that nothing was compared and exits with status 0. Where
@@ -624,6 +625,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--cells", metavar="REGEX", default="", help="only shapes whose label has a match")
     parser.add_argument("--kernels", metavar="NAME", nargs="+", help="of our kernels only these")
+    parser.add_argument("--peers", metavar="NAME", nargs="+", help="of the others only these")
     parser.add_argument("--slice", metavar="MS", type=float, default=60.0, help="length of a sustained lap [%(default)s]")
     arguments = parser.parse_args()
     if arguments.step not in STEPS:
@@ -642,18 +644,22 @@ def main():
 
     flash = Flash(arguments.step == "06")
 
+    def wanted(name, role):
+        names = arguments.kernels if role == "rung" else arguments.peers
+        return not names or name in names
+
     with open(arguments.out, "w", encoding="utf-8") as file:
         writer = Writer(file)
         if arguments.kernels:
             writer.comment(f"of the rungs only: {' '.join(arguments.kernels)}")
+        if arguments.peers:
+            writer.comment(f"of the others only: {' '.join(arguments.peers)}")
         write_header(writer, sensors, sorted(flash.packages), arguments.slice)
         race = Race(arguments.step, writer, sensors, arguments.slice)
         for done, cell in enumerate(cells(library, arguments.step, stream, flash)):
             if re.search(arguments.cells, cell.label):
                 progress(done, cell.label)
-                if arguments.kernels:
-                    cell.entrants = [entrant for entrant in cell.entrants
-                                     if entrant[1] != "rung" or entrant[0] in arguments.kernels]
+                cell.entrants = [entrant for entrant in cell.entrants if wanted(*entrant[:2])]
                 race.run(cell)
             del cell
     return 1 if race.failed else 0
