@@ -779,6 +779,12 @@ static size_t backward_in_order_workspace(const struct attention_backward *call)
     return backward_wgmma_workspace(call) + (turns + 1) * sizeof(int);
 }
 
+/* Behind D the counter of tiles. */
+static size_t backward_persistent_workspace(const struct attention_backward *call)
+{
+    return backward_wgmma_workspace(call) + sizeof(int);
+}
+
 /* In place of the zeros that dQ begins with, the first block at a tile of queries stores its part;
  * both where there are queries that no block meets. */
 static struct cost backward_in_order_cost(const struct attention_backward *call)
@@ -801,11 +807,19 @@ static struct cost backward_in_order_cost(const struct attention_backward *call)
     .head_dim_multiple = 8, .alignment = 16, .causal = true
 
 /* Tiles are ragged by one, or hold what is left; a group is two heads, or one. */
-#define BLOCK_KEYS_LIMITS                                                                          \
-    .about.edges =                                                                                 \
-        "--heads 2 --kv-heads 1,1,2,1 --seq-q 127,128,129,300 --seq-kv 129,128,127,260 "           \
-        "--head-dim 64,72,128,40 --type f16,bf16,f16,bf16 --causal 0,1,1,1",                       \
-    BACKWARD_LIMITS
+#define BLOCK_KEYS_EDGES                                                                           \
+    "--heads 2 --kv-heads 1,1,2,1 --seq-q 127,128,129,300 --seq-kv 129,128,127,260 "               \
+    "--head-dim 64,72,128,40 --type f16,bf16,f16,bf16 --causal 0,1,1,1"
+#define BLOCK_KEYS_LIMITS .about.edges = BLOCK_KEYS_EDGES, BACKWARD_LIMITS
+
+/* More tiles of keys than the CPU backend has multiprocessors. Of the first 64 queries none sees
+ * the second warpgroup's keys, or some do, or there are no such keys; behind the last queries come
+ * the first, or there is one tile of them. */
+#define PERSISTENT_EDGES                                                                           \
+    BLOCK_KEYS_EDGES                                                                               \
+    ";--heads 5,9,10,9,5 --kv-heads 5,9,5,9,5 --seq-q 200,256,200,64,300 "                         \
+    "--seq-kv 250,128,150,100,400 --head-dim 72,128,72,128,40 --type f16,bf16,bf16,f16,bf16 "      \
+    "--causal 1,1,1,1,0"
 
 static const struct attention_backward_kernel backward[] = {
     ATTENTION_BACKWARD_ROW(
@@ -862,6 +876,14 @@ static const struct attention_backward_kernel backward[] = {
         .about.after = "backward_one_barrier", .about.architecture = "sm_90a", .about.polls = true,
         BLOCK_KEYS_LIMITS, .workspace = backward_in_order_workspace,
         .cost = backward_in_order_cost),
+    ATTENTION_BACKWARD_ROW(
+        backward_persistent, "34_backward_persistent.cu",
+        "blocks stay: the next keys arrive while dK and dV of the last ones are stored",
+        .about.claims = "--heads 5 --seq 256 --head-dim 128 --causal: blocks <= 208, "
+                        "matrix_multiplies >= 136000000, matrix_multiplies <= 137000000",
+        .about.edges = PERSISTENT_EDGES, .about.shown_sizes = FIVE_HEADS " --causal",
+        .about.after = "backward_one_barrier", .about.architecture = "sm_90a", BACKWARD_LIMITS,
+        .workspace = backward_persistent_workspace, .cost = backward_one_barrier_cost),
     {.about.name = NULL},
 };
 

@@ -61,11 +61,9 @@ consume(struct shared_tiles<Config> *shared, const struct backward_problem &prob
         for (int row0 = first_row; row0 < seq_q; row0 += Config::Br) {
             float dQ[OWN_Q];
             multiply_tile<Config, CAUSAL>(c, dQ, row0, seq_q, seq_kv);
-            float *sums = own_floats(part_of_dQ<Config>(problem.dQ, head, row0 + c.warp_query,
-                                                        first_feature<Config>(warpgroup), seq_q));
-#pragma unroll
-            for (int i = 0; i < OWN_Q; i += 4)
-                red_add_4(&sums[i * WARP], make_float4(dQ[i], dQ[i + 1], dQ[i + 2], dQ[i + 3]));
+            add_dQ(own_floats(part_of_dQ<Config>(problem.dQ, head, row0 + c.warp_query,
+                                                 first_feature<Config>(warpgroup), seq_q)),
+                   dQ);
         }
     store_keys<typename Config::T>(c.dK, c.dV, call, kv_head, key0 + threadIdx.x / WARP * 16);
 }

@@ -63,56 +63,16 @@ static __device__ __forceinline__ void store_dQ(float *sums, const float (&dQ)[O
         *(float4 *)&sums[i * WARP] = make_float4(dQ[i], dQ[i + 1], dQ[i + 2], dQ[i + 3]);
 }
 
-/* As in backward_one_barrier, but dQ is added when it is the block's turn. */
-template <class Config, bool CAUSAL, bool MASKED>
-static __device__ __forceinline__ void multiply_and_add(struct consumer<Config> &c,
-                                                        float (&kept)[Config::Br / 2], float *part,
-                                                        int row0, int seq_q, int seq_kv)
+template <class Config>
+static __device__ __forceinline__ void put_dQ(struct consumer<Config> &c, float *sums,
+                                              const float (&dQ)[OWN_Q])
 {
-    const int Br = Config::Br;
-    const bool KEPT = Br / 2 == OWN_Q;
-    uint32_t packed[Br / 4];
-    float own_dP[Br / 2], own_dQ[OWN_Q], *sums = own_floats(part);
-    float(&dP)[Br / 2] = KEPT ? kept : own_dP;
-    float(&dQ)[OWN_Q] = KEPT ? (float(&)[OWN_Q])kept : own_dQ;
     const int stage = c.at.stage;
-    make_dQ<Config, CAUSAL, MASKED>(c, dQ, dP, packed, stage, row0, seq_q, seq_kv);
     mbarrier_wait(&c.shared->own_turn[stage], c.at.phase); /* all that comes before is added */
     if (c.shared->first[stage])
         store_dQ(sums, dQ);
     else
         add_dQ(sums, dQ);
-    finish_tile(c, packed);
-}
-
-template <class Config, bool CAUSAL>
-static __device__ __forceinline__ void consume(struct shared_tiles<Config> *shared,
-                                               const struct backward_problem &problem,
-                                               const struct key_tile own, int warpgroup)
-{
-    const struct attention_backward &call = problem.call;
-    const int seq_q = call.seq_q, seq_kv = call.seq_kv, group = call.heads / call.kv_heads;
-    const int kv_head = own.kv_head, key0 = own.key0;
-    const int first_row = backward_first_query(CAUSAL, key0, seq_q, seq_kv, Config::Br);
-    struct consumer<Config> c;
-    begin_keys(c, shared, problem.scale_log2, warpgroup, key0);
-
-    float kept[Config::Br / 2];
-#pragma unroll
-    for (int i = 0; i < Config::Br / 2; i++)
-        kept[i] = 0.0f;
-    mbarrier_wait(&shared->keys_full, 0);
-    for (int head = kv_head * group; head < (kv_head + 1) * group; head++)
-        for (int row0 = first_row; row0 < seq_q; row0 += Config::Br) {
-            float *part = part_of_dQ<Config>(problem.dQ, head, row0 + c.warp_query,
-                                             first_feature<Config>(warpgroup), seq_q);
-            if (needs_mask<CAUSAL>(key0, row0, seq_q, seq_kv))
-                multiply_and_add<Config, CAUSAL, true>(c, kept, part, row0, seq_q, seq_kv);
-            else
-                multiply_and_add<Config, CAUSAL, false>(c, kept, part, row0, seq_q, seq_kv);
-        }
-
-    store_keys_through(c, shared, call, own);
 }
 
 /* By a warp: takes the block's turn at each tile of dQ whose queries lie in the stage, and passes
@@ -161,7 +121,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
     /* Its barrier also says that the barriers exist before any thread waits on them. */
     const int ticket = draw_ticket(&shared->ticket, tickets_of(problem.call, problem.D));
-    const struct key_tile own = key_tile_in_runs(problem.order, ticket, Bc);
+    const struct key_tile own = key_tile_in_runs(problem.order, CAUSAL, ticket, Bc);
 
     /* The launch's registers, 168 a thread, move from the producer to the consumers. */
     if (warpgroup == CONSUMERS) {

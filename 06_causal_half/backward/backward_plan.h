@@ -106,23 +106,38 @@ static inline struct tile_order in_order_of(const struct attention_backward *cal
     return order;
 }
 
+/* How many tiles of keys of one head are under way at once. */
+static inline __host__ __device__ int run_of(const struct tile_order order)
+{
+    return ceil_div(BACKWARD_BLOCKS_AT_ONCE, order.group);
+}
+
 /* A head's tiles of keys come in runs of as many as are under way at once, the runs in their order,
  * each from its last tile to its first. Returns the place of a tile among the first `count`; and,
  * given a place, the tile that is there. */
 static inline __host__ __device__ int place_in_runs(const struct tile_order order, int tile,
                                                     int count)
 {
-    const int run = ceil_div(BACKWARD_BLOCKS_AT_ONCE, order.group), first = tile / run * run;
-    const int last = first + run < count ? first + run - 1 : count - 1;
+    const int first = tile / run_of(order) * run_of(order);
+    const int last = first + run_of(order) < count ? first + run_of(order) - 1 : count - 1;
     return first + last - tile;
 }
 
-/* What the block with this ticket owns. Tickets go round all heads of a group. */
+/* What the block with this ticket owns. With a mask the first runs of all heads come before the
+ * second ones, so that between two runs of a head those of the others let its turns pass; without,
+ * where hardly anybody waits, all of a group's, so that L2 keeps what they read and add to. Within
+ * a run, tickets go round all heads of a group. */
 static inline __host__ __device__ struct key_tile key_tile_in_runs(const struct tile_order order,
-                                                                   int ticket, int Bc)
+                                                                   bool causal, int ticket, int Bc)
 {
-    struct key_tile tile = key_tile_of(order, ticket, Bc);
-    tile.key0 = place_in_runs(order, tile.key0 / Bc, order.row_tiles) * Bc;
+    const bool whole = !causal || order.row_tiles < run_of(order);
+    const int most = whole ? order.row_tiles : run_of(order);
+    const int before = ticket / (order.heads * most) * most, left = order.row_tiles - before;
+    struct tile_order run = order;
+    run.row_tiles = left < most ? left : most;
+    run.tiles = run.heads * run.row_tiles;
+    struct key_tile tile = key_tile_of(run, ticket - before * order.heads, Bc);
+    tile.key0 = place_in_runs(order, before + tile.key0 / Bc, order.row_tiles) * Bc;
     return tile;
 }
 

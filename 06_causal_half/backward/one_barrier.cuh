@@ -1,8 +1,7 @@
 /*
- * What backward_one_barrier (30_backward_one_barrier.cu) brings and backward_in_order keeps: what a
- * consumer does with a tile of queries until its dQ is there, what is left to do once that is
- * added, and how dK and dV are stored. When dQ is added is each rung's own; it defines
- * shared_tiles, with the places that are named here and in warpgroup_keys.cuh.
+ * What backward_one_barrier (30_backward_one_barrier.cu) brings and backward_in_order keeps: all
+ * that a consumer does. When a part of dQ is added is each rung's own: it defines put_dQ(), and
+ * shared_tiles with the places that are named here and in warpgroup_keys.cuh.
  */
 #ifndef ONE_BARRIER_CUH
 #define ONE_BARRIER_CUH
@@ -24,18 +23,29 @@ static __device__ __forceinline__ void start_dQ(float (&dQ)[OWN_Q], const T *dS,
     wgmma_commit();
 }
 
-/* Starts all products of a tile of queries, and waits for dV's and dQ's. dPᵀ is made in dP, and dS
- * stored in this place of the two. */
+/* What a rung does with the thread's dQ of a tile, whose floats of the workspace begin at `sums`,
+ * while dK's product is under way. */
+template <class Config>
+static __device__ __forceinline__ void put_dQ(struct consumer<Config> &c, float *sums,
+                                              const float (&dQ)[OWN_Q]);
+
+/* Adds what a tile of queries gives to dK and dV, and puts its dQ where `part` is. Where dPᵀ and dQ
+ * have as many floats, at HEAD_DIM 128, both are made in `kept`, from tile to tile the same
+ * registers: so Sᵀ of the next tile, which has others, need not wait until dQ is on its way. */
 template <class Config, bool CAUSAL, bool MASKED>
-static __device__ __forceinline__ void
-make_dQ(struct consumer<Config> &c, float (&dQ)[OWN_Q], float (&dP)[Config::Br / 2],
-        uint32_t (&packed)[Config::Br / 4], int place, int row0, int seq_q, int seq_kv)
+static __device__ __forceinline__ void multiply_and_add(struct consumer<Config> &c,
+                                                        float (&kept)[Config::Br / 2], float *part,
+                                                        int row0, int seq_q, int seq_kv)
 {
     typedef typename Config::T T;
     const int HEAD_DIM = Config::HEAD_DIM, Br = Config::Br;
+    const bool KEPT = Br / 2 == OWN_Q;
     const T *Q = c.shared->Q[c.at.stage], *dO = c.shared->dO[c.at.stage];
-    T *dS = c.shared->dS[place];
-    uint32_t P[Br / 4];
+    T *dS = c.shared->dS[c.at.stage];
+    uint32_t P[Br / 4], packed[Br / 4];
+    float own_dP[Br / 2], own_dQ[OWN_Q], *sums = own_floats(part);
+    float(&dP)[Br / 2] = KEPT ? kept : own_dP;
+    float(&dQ)[OWN_Q] = KEPT ? (float(&)[OWN_Q])kept : own_dQ;
     make_factors<Config, CAUSAL, MASKED>(c, dP, P, packed, row0, seq_q, seq_kv);
     start_columns<T, Br, Br, HEAD_DIM>(c.dV, P, dO, true);
     store_dS<Config>(dS, packed, threadIdx.x / WARP * 16);
@@ -48,21 +58,7 @@ make_dQ(struct consumer<Config> &c, float (&dQ)[OWN_Q], float (&dP)[Config::Br /
     wgmma_hold(c.dV);
     wgmma_hold(P);
     wgmma_hold(dQ);
-}
-
-/* Adds the thread's dQ to its floats of a part. */
-static __device__ __forceinline__ void add_dQ(float *sums, const float (&dQ)[OWN_Q])
-{
-#pragma unroll
-    for (int i = 0; i < OWN_Q; i += 4)
-        red_add_4(&sums[i * WARP], make_float4(dQ[i], dQ[i + 1], dQ[i + 2], dQ[i + 3]));
-}
-
-/* Waits for dK's product, the last one, and gives the tile back. */
-template <class Config>
-static __device__ __forceinline__ void finish_tile(struct consumer<Config> &c,
-                                                   uint32_t (&packed)[Config::Br / 4])
-{
+    put_dQ(c, sums, dQ);
     wgmma_wait<0>(); /* dK has this tile, too */
     wgmma_hold(c.dK);
     wgmma_hold(packed);
@@ -96,20 +92,64 @@ store_through(typename Config::T *tile, typename Config::T *matrix,
     __syncwarp(); /* all have read before the next rows come */
 }
 
-/* Stores dV and dK of the block's keys through V's place, which nobody reads any more. */
+/* A tile of queries of a head. */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ void
+multiply_queries(struct consumer<Config> &c, float (&kept)[Config::Br / 2],
+                 const struct backward_problem &problem, int warpgroup, int head, int row0)
+{
+    const int seq_q = problem.call.seq_q, seq_kv = problem.call.seq_kv;
+    float *part = part_of_dQ<Config>(problem.dQ, head, row0 + c.warp_query,
+                                     first_feature<Config>(warpgroup), seq_q);
+    if (needs_mask<CAUSAL>(c.key0, row0, seq_q, seq_kv))
+        multiply_and_add<Config, CAUSAL, true>(c, kept, part, row0, seq_q, seq_kv);
+    else
+        multiply_and_add<Config, CAUSAL, false>(c, kept, part, row0, seq_q, seq_kv);
+}
+
+/* Stores dV and dK of the block's keys through the warp's rows of a tile, which nobody else reads
+ * any more. */
 template <class Config>
 static __device__ __forceinline__ void
-store_keys_through(struct consumer<Config> &c, struct shared_tiles<Config> *shared,
-                   const struct attention_backward &call, const struct key_tile own)
+store_sums(struct consumer<Config> &c, typename Config::T *tile,
+           const struct attention_backward &call, int kv_head)
 {
     typedef typename Config::T T;
-    const int seq_kv = call.seq_kv;
-    const size_t keys = (size_t)own.kv_head * seq_kv * call.head_dim;
-    store_through<Config>(shared->V, (T *)call.dV + keys, c.dV, own.key0, seq_kv, call.head_dim);
+    const size_t keys = (size_t)kv_head * call.seq_kv * call.head_dim;
+    store_through<Config>(tile, (T *)call.dV + keys, c.dV, c.key0, call.seq_kv, call.head_dim);
 #pragma unroll
     for (int i = 0; i < Config::HEAD_DIM / 2; i++)
         c.dK[i] *= call.scale;
-    store_through<Config>(shared->V, (T *)call.dK + keys, c.dK, own.key0, seq_kv, call.head_dim);
+    store_through<Config>(tile, (T *)call.dK + keys, c.dK, c.key0, call.seq_kv, call.head_dim);
+}
+
+template <class Config>
+static __device__ __forceinline__ void begin_kept(float (&kept)[Config::Br / 2])
+{
+#pragma unroll
+    for (int i = 0; i < Config::Br / 2; i++)
+        kept[i] = 0.0f;
+}
+
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ void consume(struct shared_tiles<Config> *shared,
+                                               const struct backward_problem &problem,
+                                               const struct key_tile own, int warpgroup)
+{
+    const struct attention_backward &call = problem.call;
+    const int seq_q = call.seq_q, group = call.heads / call.kv_heads;
+    const int kv_head = own.kv_head;
+    const int first_row = backward_first_query(CAUSAL, own.key0, seq_q, call.seq_kv, Config::Br);
+    struct consumer<Config> c;
+    begin_keys(c, shared, problem.scale_log2, warpgroup, own.key0);
+
+    float kept[Config::Br / 2];
+    begin_kept<Config>(kept);
+    mbarrier_wait(&shared->keys_full, 0);
+    for (int head = kv_head * group; head < (kv_head + 1) * group; head++)
+        for (int row0 = first_row; row0 < seq_q; row0 += Config::Br)
+            multiply_queries<Config, CAUSAL>(c, kept, problem, warpgroup, head, row0);
+    store_sums(c, shared->V, call, kv_head);
 }
 
 #endif

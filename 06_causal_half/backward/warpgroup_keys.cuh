@@ -58,7 +58,43 @@ load_queries(typename Config::T *tile, const CUtensorMap *map, int row0, int hea
     load_panels<Config::Br, Config::HEAD_DIM>(tile, map, row0, head, full);
 }
 
-/* By a warp: all lanes bring numbers, and arrive; one of them requests the tiles. */
+/* By one thread, which arrives. */
+template <class Config>
+static __device__ __forceinline__ void load_keys(struct shared_tiles<Config> *shared,
+                                                 const struct backward_problem &problem,
+                                                 const struct key_tile own)
+{
+    uint64_t *full = &shared->keys_full;
+    mbarrier_arrive_expect(full, sizeof shared->K + sizeof shared->V);
+    load_panels<Bc, Config::HEAD_DIM>(shared->K, &problem.K, own.key0, own.kv_head, full);
+    load_panels<Bc, Config::HEAD_DIM>(shared->V, &problem.V, own.key0, own.kv_head, full);
+}
+
+/* Brings a tile of queries, by a warp: all lanes bring numbers, and arrive; one of them requests
+ * the tiles. */
+template <class Config>
+static __device__ __forceinline__ void produce_queries(struct shared_tiles<Config> *shared,
+                                                       const struct backward_problem &problem,
+                                                       struct ring_position &at, int head, int row0)
+{
+    const struct attention_backward &call = problem.call;
+    const size_t query = (size_t)head * call.seq_q + row0;
+    /* on a new barrier the phase before the first counts as over: new places are empty */
+    mbarrier_wait(&shared->empty[at.stage], at.phase ^ 1);
+    load_numbers<Config>(shared->LSE[at.stage], shared->D[at.stage], call.LSE + query,
+                         problem.D + query, call.seq_q - row0);
+    if (threadIdx.x % WARP == 0) {
+        load_queries<Config>(shared->Q[at.stage], &problem.Q, row0, head,
+                             &shared->Q_full[at.stage]);
+        load_queries<Config>(shared->dO[at.stage], &problem.dO, row0, head,
+                             &shared->dO_full[at.stage]);
+    } else {
+        mbarrier_arrive(&shared->Q_full[at.stage]);
+    }
+    advance<STAGES>(at);
+}
+
+/* Brings all that a block needs, by a warp. */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
                                                const struct backward_problem &problem,
@@ -66,31 +102,14 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
 {
     const struct attention_backward &call = problem.call;
     const int seq_q = call.seq_q, group = call.heads / call.kv_heads;
-    const int kv_head = own.kv_head, key0 = own.key0;
-    if (threadIdx.x % WARP == 0) {
-        mbarrier_arrive_expect(&shared->keys_full, sizeof shared->K + sizeof shared->V);
-        load_panels<Bc, Config::HEAD_DIM>(shared->K, &problem.K, key0, kv_head, &shared->keys_full);
-        load_panels<Bc, Config::HEAD_DIM>(shared->V, &problem.V, key0, kv_head, &shared->keys_full);
-    }
-    const int first_row = backward_first_query(CAUSAL, key0, seq_q, call.seq_kv, Config::Br);
+    const int kv_head = own.kv_head;
+    if (threadIdx.x % WARP == 0)
+        load_keys(shared, problem, own);
+    const int first_row = backward_first_query(CAUSAL, own.key0, seq_q, call.seq_kv, Config::Br);
     struct ring_position at = {0, 0};
     for (int head = kv_head * group; head < (kv_head + 1) * group; head++)
-        for (int row0 = first_row; row0 < seq_q; row0 += Config::Br) {
-            const size_t query = (size_t)head * seq_q + row0;
-            /* on a new barrier the phase before the first counts as over: new places are empty */
-            mbarrier_wait(&shared->empty[at.stage], at.phase ^ 1);
-            load_numbers<Config>(shared->LSE[at.stage], shared->D[at.stage], call.LSE + query,
-                                 problem.D + query, seq_q - row0);
-            if (threadIdx.x % WARP == 0) {
-                load_queries<Config>(shared->Q[at.stage], &problem.Q, row0, head,
-                                     &shared->Q_full[at.stage]);
-                load_queries<Config>(shared->dO[at.stage], &problem.dO, row0, head,
-                                     &shared->dO_full[at.stage]);
-            } else {
-                mbarrier_arrive(&shared->Q_full[at.stage]);
-            }
-            advance<STAGES>(at);
-        }
+        for (int row0 = first_row; row0 < seq_q; row0 += Config::Br)
+            produce_queries(shared, problem, at, head, row0);
 }
 
 /* By one thread. */
@@ -184,6 +203,16 @@ struct consumer {
     float dK[Config::HEAD_DIM / 2], dV[Config::HEAD_DIM / 2];
 };
 
+/* The sums of the keys from key0 on begin. */
+template <class Config>
+static __device__ __forceinline__ void begin_sums(struct consumer<Config> &c, int key0)
+{
+    c.key0 = key0;
+#pragma unroll
+    for (int i = 0; i < Config::HEAD_DIM / 2; i++)
+        c.dK[i] = c.dV[i] = 0.0f;
+}
+
 template <class Config>
 static __device__ __forceinline__ void begin_keys(struct consumer<Config> &c,
                                                   struct shared_tiles<Config> *shared,
@@ -191,15 +220,12 @@ static __device__ __forceinline__ void begin_keys(struct consumer<Config> &c,
 {
     c.shared = shared;
     c.at = {0, 0};
-    c.key0 = key0;
     c.warp_query = first_query<Config>(warpgroup) + threadIdx.x / WARP % 4 * 16;
     c.K_rows = shared->K + warpgroup * WARPGROUP_KEYS * PANEL_COLS;
     c.V_rows = shared->V + warpgroup * WARPGROUP_KEYS * PANEL_COLS;
     c.K_columns = shared->K + first_feature<Config>(warpgroup) * Bc;
     c.scale_log2 = scale_log2;
-#pragma unroll
-    for (int i = 0; i < Config::HEAD_DIM / 2; i++)
-        c.dK[i] = c.dV[i] = 0.0f;
+    begin_sums(c, key0);
 }
 
 /* Whether some query of a tile, which begins at row0, does not see all keys of a block. */
@@ -288,6 +314,14 @@ static __device__ __forceinline__ void multiply_tile(struct consumer<Config> &c,
         multiply_tile_as<Config, CAUSAL, false>(c, dQ, row0, seq_q, seq_kv);
 }
 
+/* Adds the thread's dQ to its floats of a part. */
+static __device__ __forceinline__ void add_dQ(float *sums, const float (&dQ)[OWN_Q])
+{
+#pragma unroll
+    for (int i = 0; i < OWN_Q; i += 4)
+        red_add_4(&sums[i * WARP], make_float4(dQ[i], dQ[i + 1], dQ[i + 2], dQ[i + 3]));
+}
+
 /* ---- the launch ---- */
 
 static cudaError_t describe(struct backward_problem *problem, const struct attention_backward *call,
@@ -307,11 +341,12 @@ static cudaError_t describe(struct backward_problem *problem, const struct atten
     return status;
 }
 
-/* Launches D's kernel, the rung's and dQ's; dQ begins with zeros where the rung only adds. */
+/* Launches D's kernel, the rung's and dQ's; dQ begins with zeros where the rung only adds. Of the
+ * rung there are so many blocks, or one for each tile of keys. */
 template <class Config>
-static cudaError_t launch_gradients(const struct attention_backward *call,
-                                    const struct tile_order order,
-                                    void (*kernel)(struct backward_problem), bool zeros = true)
+static cudaError_t
+launch_gradients(const struct attention_backward *call, const struct tile_order order,
+                 void (*kernel)(struct backward_problem), bool zeros = true, int blocks = 0)
 {
     const int bytes = sizeof(struct shared_tiles<Config>);
     struct backward_problem problem;
@@ -327,7 +362,8 @@ static cudaError_t launch_gradients(const struct attention_backward *call,
     problem.D = D_of<Config>(call);
     problem.dQ = (float *)call->workspace;
     problem.scale_log2 = call->scale * LOG2_E;
-    kernel<<<problem.order.tiles, THREADS, bytes, call->stream>>>(problem);
+    const int grid = blocks != 0 ? blocks : order.tiles;
+    kernel<<<grid, THREADS, bytes, call->stream>>>(problem);
     return finish_gradients<Config>(call);
 }
 

@@ -10,8 +10,8 @@ import views
 
 # Speeds that the lesson's table of measurements compares (report.py).
 RATIOS = [("mma_ordered", "torch_flash2"),
-          *((ours, peer) for ours in ("folded", "skipping") for peer in ("cudnn", "flash3", "flash4")),
-          ("backward_mma_async", "torch_flash2"), ("backward_one_barrier", "cudnn"), ("backward_one_barrier", "flash3")]
+          ("backward_mma_async", "torch_flash2"), ("decode_wgmma", "cudnn"), ("decode_ring", "cudnn"), ("decode_ring", "flash3"),
+          *((ours, peer) for ours in ("skipping", "backward_persistent") for peer in ("cudnn", "flash3", "flash4"))]
 
 LONG = "--heads 1 --seq 512 --head-dim 128"
 SHORT = "--heads 1 --seq 256 --head-dim 64"
@@ -514,6 +514,43 @@ def picture_06_backward_in_order():
                 picture.text(16, y + keys * height + 19, f"keys {keys * 128} to {keys * 128 + 127}", "t")
     bottom = y + count * height + 18
     picture.text(16, bottom, "A number: a tile of 128 queries. If all blocks begin at once and each tile takes one step, this is the earliest order.", "m")
+    return picture
+
+
+def picture_06_backward_persistent():
+    picture = svg.Picture("backward_persistent: from tile of keys to tile of keys",
+                          "What block 0 takes one after the other: for each tile of queries, what each of its two warpgroups multiplies.")
+    launch = next(launch for launch in views.traced("06", "backward_persistent", "--heads 5 --seq 256 --head-dim 128 --causal")
+                  if "backward_persistent" in launch.kernel)
+    block, keys, rows = launch.blocks[0], [], []
+    for event in block.events:
+        if event["event"] == "tma_load" and event["from"][0] == 0 and event["at"][0][0] in "KQ":
+            _, row, head = event["from"]
+            if event["at"][0][0] == "K":
+                keys.append((head, row))
+            else:
+                rows.append((len(keys) - 1, row))
+    x, y, cell, gap = 130, 74, 66, 26
+    place = [x + n * cell + of * gap for n, (of, _) in enumerate(rows)]
+    for group, name in enumerate("AB"):
+        top, lines = y + group * 40, [event["line"] for event in block.events if event["event"] == "wgmma" and event["warp"] == 4 * group]
+        picture.text(16, top + 20, f"{name}: {('first', 'last')[group]} 64 keys", "m s")
+        for (of, row), left in zip(rows, place):
+            half = "one_barrier" in lines[0]  # dQ's product comes first: the others were left out
+            of_tile = 8 if half else 2 * 8 + 2 * 4 + 8
+            views.same(half, group == 1 and row == keys[of][1], f"what {name} leaves out of queries {row}")
+            lines = lines[of_tile:]
+            picture.cells("e" if half else ("c0", "c2", "c3")[of], [(left, top, cell - 4, 32)])
+            picture.text(left + cell / 2 - 2, top + 20, "dQ" if half else f"{row}", "m s" if half else "in s b", "middle")
+        views.same(lines, [], f"what {name} multiplies besides")
+    for of, (head, row) in enumerate(keys):
+        left = min(left for (tile, _), left in zip(rows, place) if tile == of)
+        picture.text(left, y - 26, f"head {head},", "t")
+        picture.text(left, y - 10, f"keys {row} to {row + 127}", "t")
+        if of > 0:
+            picture.lines("w", [(left - gap / 2 - 2, y - 6, left - gap / 2 - 2, y + 78)])
+    picture.text(16, y + 104, "A number: the first of 64 queries whose five products the warpgroup makes. dQ: that product alone.", "m")
+    picture.text(16, y + 122, "A line: dK and dV are stored through dS, while the next K, V, Q and dO arrive.", "m")
     return picture
 
 

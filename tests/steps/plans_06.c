@@ -532,7 +532,7 @@ static void judge_turns(const struct attention *call, const struct device_limits
         const int meet = backward_key_tiles(causal, row0, call->seq_q, call->seq_kv, Br, Bc);
         int before = 0, owned = 0;
         for (int ticket = 0; ticket < order.tiles; ticket++) {
-            const struct key_tile own = key_tile_in_runs(order, ticket, Bc);
+            const struct key_tile own = key_tile_in_runs(order, causal, ticket, Bc);
             if (own.kv_head != head)
                 continue;
             owned++;
