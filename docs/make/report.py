@@ -36,7 +36,10 @@ STEPS = {
     "06_causal_half": ([(f"{of}head_dim {dim}, {mask}{name}", f".* d{dim} {mask}{passed}{suffix}$", "TFLOP/s")
                         for of, passed in (("", ""), ("gradients, ", " backward"))
                         for name, suffix in (("", ""), (", bfloat16", " bf16")) for dim in (64, 128)
-                        for mask in ("causal", "full")],
+                        for mask in ("causal", "full")]
+                       + [(f"64 heads, 8 of keys, head_dim 128, {mask}, bfloat16", f"B2 H64/8 N.* {mask} bf16$", "TFLOP/s")
+                          for mask in ("causal", "full")]
+                       + [("few queries, head_dim 128, bfloat16", r".* decode bf16$", "GB/s")],
                        "N16384 d128 full", ("datasheet, dense fp16", 989.0)),
 }
 
