@@ -56,4 +56,10 @@ static inline __host__ __device__ struct tile_place tile_place_of(const struct t
     return place;
 }
 
+/* Blocks that stay: one per multiprocessor, but none without a tile. */
+static inline int resident_blocks(int tiles, const struct device_limits *device)
+{
+    return tiles < device->multiprocessors ? tiles : device->multiprocessors;
+}
+
 #endif

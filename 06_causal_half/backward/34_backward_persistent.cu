@@ -29,7 +29,6 @@
  *
  * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), persistent blocks in the forward pass.
  */
-#include "06_causal_half/hopper/hopper_plan.h"
 #include "device/device.h"
 #include "one_barrier.cuh"
 #include "turns.cuh"

@@ -50,12 +50,6 @@ static inline bool causal_pairs_pay(const struct attention *call)
     return pairs_fit(call) && call->causal && call->seq_kv > 1024; /* measured */
 }
 
-/* Blocks that stay: one per multiprocessor, but none without a tile. */
-static inline int resident_blocks(int tiles, const struct device_limits *device)
-{
-    return tiles < device->multiprocessors ? tiles : device->multiprocessors;
-}
-
 /* Pairs that stay: one per two multiprocessors, but none without a tile, and one at least. */
 static inline int resident_pairs(int tiles_of_pairs, const struct device_limits *device)
 {
