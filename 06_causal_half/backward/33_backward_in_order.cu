@@ -25,7 +25,8 @@
  * waiting. So a head's tiles of keys go in runs of as many as are under way at once, each from its
  * last tile to its first: a block is the first of its run at the tile it begins with, and from then
  * on ahead of the next block. The runs follow one another as the tiles do in backward_one_barrier,
- * because the blocks with the most tiles should not begin last.
+ * because the blocks with the most tiles should not begin last; with a mask, all heads' first runs
+ * before any second one.
  *
  * Why it ends. A block draws a ticket when it starts, from which follows which keys it owns, and
  * whoever is before it at a tile of dQ has a smaller ticket. So it waits only for blocks that have

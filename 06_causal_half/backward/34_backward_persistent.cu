@@ -20,10 +20,10 @@
  * Blocks that begin together stay together, and without a mask all of a head would add to the same
  * queries' dQ at the same time. So each block begins with queries of its own, and goes round.
  *
- * With a mask the first tile of 64 queries, at HEAD_DIM 128, sees none of the second warpgroup's
- * 64 keys. That warpgroup leaves its products out, and the tensor cores to the first. Each
- * warpgroup has code of its own, in which the addresses of its rows are constants: with one for
- * both, registers do not suffice.
+ * With a mask, at HEAD_DIM 128, the first tile of 64 queries often sees none of the second
+ * warpgroup's 64 keys. That warpgroup leaves its products out, and the tensor cores to the first.
+ * Each warpgroup has code of its own, in which the addresses of its rows are constants: with one
+ * for both, registers do not suffice.
  *
  * Cost: as backward_one_barrier, and an atomic a tile of keys. Shared: as there.
  *
