@@ -717,12 +717,18 @@ static struct cost backward_mma_async_cost(const struct attention_backward *call
                           tiles_of_dQ(call, BACKWARD_QUERIES), 2);
 }
 
+/* Bytes of a counter and so many turns; none where no query begins them. */
+static size_t counter_and_turns(const struct attention_backward *call, size_t turns)
+{
+    return attention_backward_query_rows(call) > 0 ? (turns + 1) * sizeof(int) : 0;
+}
+
 /* As many bytes for dQ and D; a turn of each 1,024 floats of dQ, which a warp adds at a time; and
  * the ticket counter. */
 static size_t backward_in_turn_workspace(const struct attention_backward *call)
 {
     const size_t turns = tiles_of_dQ(call, BACKWARD_QUERIES) / 1024;
-    return backward_mma_async_workspace(call) + (turns + 1) * sizeof(int);
+    return backward_mma_async_workspace(call) + counter_and_turns(call, turns);
 }
 
 /* dQ in the workspace is loaded and stored by each tile of queries that passes. */
@@ -776,13 +782,13 @@ static struct cost backward_one_barrier_cost(const struct attention_backward *ca
 static size_t backward_in_order_workspace(const struct attention_backward *call)
 {
     const size_t turns = query_tiles(call, BACKWARD_WGMMA_QUERIES(call->head_dim));
-    return backward_wgmma_workspace(call) + (turns + 1) * sizeof(int);
+    return backward_wgmma_workspace(call) + counter_and_turns(call, turns);
 }
 
 /* Behind D the counter of tiles. */
 static size_t backward_persistent_workspace(const struct attention_backward *call)
 {
-    return backward_wgmma_workspace(call) + sizeof(int);
+    return backward_wgmma_workspace(call) + counter_and_turns(call, 0);
 }
 
 /* In place of the zeros that dQ begins with, the first block at a tile of queries stores its part;
@@ -817,9 +823,9 @@ static struct cost backward_in_order_cost(const struct attention_backward *call)
  * the first, or there is one tile of them. */
 #define PERSISTENT_EDGES                                                                           \
     BLOCK_KEYS_EDGES                                                                               \
-    ";--heads 5,9,10,9,5 --kv-heads 5,9,5,9,5 --seq-q 200,256,200,64,300 "                         \
-    "--seq-kv 250,128,150,100,400 --head-dim 72,128,72,128,40 --type f16,bf16,bf16,f16,bf16 "      \
-    "--causal 1,1,1,1,0"
+    ";--heads 5,9,10,9,5,5 --kv-heads 5,9,5,9,5,5 --seq-q 200,256,200,64,300,200 "                 \
+    "--seq-kv 250,128,150,100,400,400 --head-dim 72,128,72,128,40,72 "                             \
+    "--type f16,bf16,bf16,f16,bf16,f16 --causal 1,1,1,1,0,0"
 
 static const struct attention_backward_kernel backward[] = {
     ATTENTION_BACKWARD_ROW(

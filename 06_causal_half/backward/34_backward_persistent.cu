@@ -21,9 +21,9 @@
  * queries' dQ at the same time. So each block begins with queries of its own, and goes round.
  *
  * With a mask, at HEAD_DIM 128, the first tile of 64 queries often sees none of the second
- * warpgroup's 64 keys. That warpgroup leaves its products out, and the tensor cores to the first.
- * Each warpgroup has code of its own, in which the addresses of its rows are constants: with one
- * for both, registers do not suffice.
+ * warpgroup's 64 keys. That warpgroup makes only its half of dQ then, and leaves the tensor cores
+ * to the first. Each warpgroup has code of its own, in which the addresses of its rows are
+ * constants: with one for both, registers do not suffice.
  *
  * Cost: as backward_one_barrier, and an atomic a tile of keys. Shared: as there.
  *
@@ -66,8 +66,8 @@ static __device__ __forceinline__ struct round round_of(const struct attention_b
     const int Br = Config::Br, seq_q = call.seq_q;
     struct round round;
     round.first = backward_first_query(CAUSAL, own.key0, seq_q, call.seq_kv, Br);
-    round.tiles = ceil_div(max(seq_q - round.first, 0), Br);
-    round.begin = CAUSAL || round.tiles == 0 ? round.first : own.key0 / Bc % round.tiles * Br;
+    round.tiles = ceil_div(seq_q - round.first, Br); /* the last query sees all keys */
+    round.begin = CAUSAL ? round.first : own.key0 / Bc % round.tiles * Br;
     return round;
 }
 
@@ -160,8 +160,7 @@ static __device__ __forceinline__ void consume_all(struct shared_tiles<Config> *
         begin_sums(c, own.key0);
         for (int head = own.kv_head * group; head < (own.kv_head + 1) * group; head++) {
             int left = round.tiles, row0 = round.begin;
-            if (warpgroup == 1 && left > 0 &&
-                sees_half<Config, CAUSAL>(own.key0, row0, seq_q, seq_kv)) {
+            if (warpgroup == 1 && sees_half<Config, CAUSAL>(own.key0, row0, seq_q, seq_kv)) {
                 skip_and_add(c, kept,
                              part_of_dQ<Config>(problem.dQ, head, row0 + c.warp_query,
                                                 first_feature<Config>(warpgroup), seq_q));
@@ -173,6 +172,7 @@ static __device__ __forceinline__ void consume_all(struct shared_tiles<Config> *
         }
         mbarrier_arrive(&shared->keys_empty);
         named_barrier_sync(2, WARPGROUP * CONSUMERS); /* nobody reads dS any more */
+        /* at HEAD_DIM 128 through both places, which lie side by side */
         store_sums(c, shared->dS[0], call, own.kv_head);
     }
 }

@@ -10,7 +10,8 @@
 #include "device/warp.cuh"
 #include "problems/attention_backward.h"
 
-/* In the workspace behind D: the counter of tickets, and the turns. */
+/* In the workspace behind D: the counter of tickets, and the turns; or backward_persistent's
+ * counter of tiles alone. */
 static __host__ __device__ __forceinline__ int *tickets_of(const struct attention_backward &call,
                                                            const float *D)
 {

@@ -341,8 +341,8 @@ static cudaError_t describe(struct backward_problem *problem, const struct atten
     return status;
 }
 
-/* Launches D's kernel, the rung's and dQ's; dQ begins with zeros where the rung only adds. Of the
- * rung there are so many blocks, or one for each tile of keys. */
+/* Launches D's kernel, the rung's and dQ's; dQ begins with zeros where the rung only adds. The rung
+ * has so many blocks; 0 means one for each tile of keys. */
 template <class Config>
 static cudaError_t
 launch_gradients(const struct attention_backward *call, const struct tile_order order,

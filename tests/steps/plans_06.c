@@ -582,3 +582,14 @@ TEST(plans_06, gradients_have_costs_and_workspaces_that_fit_their_types)
     plan_attention_calls(judge_gradients, 8, true);
     cr_expect(judged >= RANDOM_SHAPES, "%d costs", judged);
 }
+
+TEST(plans_06, a_call_without_queries_needs_no_workspace)
+{
+    const struct attention_backward none[] = {
+        {.batch = 0, .heads = 2, .kv_heads = 1, .seq_q = 64, .seq_kv = 64, .head_dim = 64},
+        {.batch = 1, .heads = 2, .kv_heads = 1, .seq_q = 0, .seq_kv = 64, .head_dim = 128}};
+    const struct attention_backward_kernel *row = step_rows(&step_06, &attention_backward_problem);
+    for (; row->about.name; row++)
+        for (int i = 0; i < 2; i++)
+            cr_expect(row->workspace(&none[i]) == 0, "%s", row->about.name);
+}
