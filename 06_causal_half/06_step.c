@@ -717,7 +717,7 @@ static struct cost backward_mma_async_cost(const struct attention_backward *call
                           tiles_of_dQ(call, BACKWARD_QUERIES), 2);
 }
 
-/* Bytes of a counter and so many turns; none where no query begins them. */
+/* Bytes of a counter and so many turns; none where there are no queries. */
 static size_t counter_and_turns(const struct attention_backward *call, size_t turns)
 {
     return attention_backward_query_rows(call) > 0 ? (turns + 1) * sizeof(int) : 0;

@@ -537,7 +537,7 @@ def picture_06_backward_persistent():
         picture.text(16, top + 20, f"{name}: {('first', 'last')[group]} 64 keys", "m s")
         for (of, row), left in zip(rows, place):
             half = "one_barrier" in lines[0]  # dQ's product comes first: the others were left out
-            of_tile = 8 if half else 2 * 8 + 2 * 4 + 8
+            of_tile = 8 if half else 2 * 8 + 2 * 4 + 8  # instructions: S and dP, dV and dK, dQ
             views.same(half, group == 1 and row == keys[of][1], f"what {name} leaves out of queries {row}")
             lines = lines[of_tile:]
             picture.cells("e" if half else ("c0", "c2", "c3")[of], [(left, top, cell - 4, 32)])
