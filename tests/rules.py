@@ -7,7 +7,7 @@ A step's folder holds no answers and no variants of a kernel by size. A launcher
 keeps state on the device between launches, and no source asks which backend compiles it. Every quoted include is found, and none
 leads up (ROOMS) or sideways to another step. A kernel is understood from few files, and nothing that is for all kernels names
 one. No script hides a module of Python's. Links lead somewhere, to headings too. A name that a kernel had is no kernel's now, and no other's then.
-Every rung has planted faults. A lesson's picture has the command that shows the run which it is drawn from. Of three rungs in
+Every rung has planted faults, and what they replace is there. A lesson's picture has the command that shows the run which it is drawn from. Of three rungs in
 a row at least one has a picture in its section, but for limit lessons; every picture is shown.
 docs/errata.md tells the exercises as tests/faults has them.
 """
@@ -136,6 +136,12 @@ def of_the_faults():
         yield f"tests/faults: there is no fault of {kernel}"
     for file in sorted(path.name for path in broken.FAULTS.glob("*.faults") if path.stem not in rungs):
         yield f"tests/faults/{file}: there is no kernel of this name"
+    for fault in (*broken.read_faults(), *broken.read_faults(told=True)):
+        for file in sorted({file for file, _, _ in fault.edits}):
+            try:
+                broken.planted(fault, file)
+            except broken.Broken as error:
+                yield f"tests/faults: {error}"
 
 
 def of_the_names():
