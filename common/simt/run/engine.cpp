@@ -92,12 +92,17 @@ static bool poll_conditions(Block &block)
     return any;
 }
 
+bool simt::let_waiters_go_on(Block &block)
+{
+    return poll_conditions(block) || (block.carry_out && block.carry_out(block));
+}
+
 unsigned simt::wait_for_ready(Block &block)
 {
     block.cluster->idle = 0; /* a fiber has run just now */
     for (;;) {
-        if (!(block.open_barrier && block.open_barrier(block)) && !poll_conditions(block) &&
-            !(block.carry_out && block.carry_out(block)) && !let_cluster_run(block))
+        if (!(block.open_barrier && block.open_barrier(block)) && !let_waiters_go_on(block) &&
+            !let_cluster_run(block))
             report_deadlock(block);
         if (is_stopped(block))
             abandon_block();

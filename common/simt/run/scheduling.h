@@ -93,6 +93,10 @@ __attribute__((always_inline)) inline uint64_t switch_to(const Warp &warp, unsig
     return simt_switch(&self.context, &thread.context);
 }
 
+/* No thread of the block runs, but for those that poll. Those whose condition holds become ready;
+ * if there are none, asynchronous work is done. Returns whether either happened. */
+bool let_waiters_go_on(Block &block);
+
 /* The running thread waits, and no other thread of the block is ready. */
 uint64_t leave_idle_block(Block &block, Thread &self);
 

@@ -56,7 +56,9 @@ void simt_yield(void)
     unsigned ready = 0;
     for (unsigned w = 0; w < block.warps; w++)
         ready += unsigned(__builtin_popcount(block.warp[w].ready));
-    const bool alone = ready == block.pollers;
+    bool alone = ready == block.pollers;
+    if (alone && let_waiters_go_on(block)) /* what this one waits for may be theirs to do */
+        alone = false;
     const unsigned pollers = ++block.pollers;
     make_ready(thread);
     thread.warp->resume_after = block.lane_cursor;
