@@ -19,14 +19,20 @@ static inline cudaError_t device_attribute(enum cudaDeviceAttr attribute, int *v
  * that allow nothing. */
 static inline cudaError_t current_device(struct device_limits *limits)
 {
+    int memory_kHz = 0, memory_bits = 0;
     limits->architecture = backend_architecture();
     limits->multiprocessors = 1;
     limits->shared_bytes = 0;
-    const cudaError_t status =
-        device_attribute(cudaDevAttrMultiProcessorCount, &limits->multiprocessors);
-    return status == cudaSuccess
-               ? device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &limits->shared_bytes)
-               : status;
+    cudaError_t status = device_attribute(cudaDevAttrMultiProcessorCount, &limits->multiprocessors);
+    if (status == cudaSuccess)
+        status = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &limits->shared_bytes);
+    if (status == cudaSuccess)
+        status = device_attribute(cudaDevAttrMemoryClockRate, &memory_kHz);
+    if (status == cudaSuccess)
+        status = device_attribute(cudaDevAttrGlobalMemoryBusWidth, &memory_bits);
+    /* two transfers a clock */
+    limits->memory_speed = (int)(2LL * memory_kHz * (memory_bits / 8) / 1000000);
+    return status;
 }
 
 #endif

@@ -9,16 +9,17 @@
 #include <string.h>
 
 /* A block that opts in has 64 KB on sm_75, 99 on sm_86, 89 and 120, 163 on sm_80 and 87, 227 on
- * sm_90 and 100. */
-#define EACH_COUNT(architecture, shared)                                                           \
-    {architecture, 1, shared << 10}, {architecture, 8, shared << 10},                              \
-        {architecture, 114, shared << 10}, {architecture, 132, shared << 10},                      \
+ * sm_90 and 100. Memory moves so many GB/s on some device of each; on the last it is unknown. */
+#define EACH_COUNT(architecture, shared, speed)                                                    \
+    {architecture, 1, shared << 10, speed}, {architecture, 8, shared << 10, speed},                \
+        {architecture, 114, shared << 10, speed}, {architecture, 132, shared << 10, speed},        \
     {                                                                                              \
-        architecture, 148, shared << 10                                                            \
+        architecture, 148, shared << 10, 0                                                         \
     }
 const struct device_limits plan_devices[] = {
-    EACH_COUNT(75, 64), EACH_COUNT(80, 163), EACH_COUNT(86, 99),   EACH_COUNT(87, 163),
-    EACH_COUNT(89, 99), EACH_COUNT(90, 227), EACH_COUNT(100, 227), EACH_COUNT(120, 99),
+    EACH_COUNT(75, 64, 320),    EACH_COUNT(80, 163, 1555), EACH_COUNT(86, 99, 768),
+    EACH_COUNT(87, 163, 205),   EACH_COUNT(89, 99, 1008),  EACH_COUNT(90, 227, 4917),
+    EACH_COUNT(100, 227, 8000), EACH_COUNT(120, 99, 1792),
 };
 const size_t plan_device_count = sizeof plan_devices / sizeof *plan_devices;
 
