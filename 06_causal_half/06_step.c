@@ -791,6 +791,30 @@ static size_t backward_persistent_workspace(const struct attention_backward *cal
     return backward_wgmma_workspace(call) + counter_and_turns(call, 0);
 }
 
+/* Heads of keys whose dQ has a place in backward_fused's workspace, on the current device. Not for
+ * calls without queries or keys, or that attention_backward_run() refuses. */
+static size_t fused_places(const struct attention_backward *call)
+{
+    struct device_limits device;
+    current_device(&device);
+    const struct tile_order order = key_order_of(call, BACKWARD_BLOCK_KEYS);
+    return places_of(order, resident_blocks(order.tiles, &device));
+}
+
+/* dQ of these heads, D, two counters, one of 8 bytes, and two of each head. */
+static size_t backward_fused_workspace(const struct attention_backward *call)
+{
+    const size_t rows = attention_backward_query_rows(call);
+    const size_t key_rows = attention_backward_key_rows(call);
+    if (rows == 0 || rows > MAX_EXTENT || key_rows == 0 || key_rows > MAX_EXTENT)
+        return 0;
+    const size_t heads = (size_t)call->batch * call->heads;
+    const size_t kv_heads = (size_t)call->batch * call->kv_heads;
+    const size_t floats = tiles_of_dQ(call, BACKWARD_WGMMA_QUERIES(call->head_dim)) / heads *
+                          (call->heads / call->kv_heads) * fused_places(call);
+    return (floats + rows + rows % 2) * sizeof(float) + (3 + 2 * kv_heads) * sizeof(int);
+}
+
 /* In place of the zeros that dQ begins with, the first block at a tile of queries stores its part;
  * both where there are queries that no block meets. */
 static struct cost backward_in_order_cost(const struct attention_backward *call)
@@ -826,6 +850,12 @@ static struct cost backward_in_order_cost(const struct attention_backward *call)
     ";--heads 5,9,10,9,5,5 --kv-heads 5,9,5,9,5,5 --seq-q 200,256,200,64,300,200 "                 \
     "--seq-kv 250,128,150,100,400,400 --head-dim 72,128,72,128,40,72 "                             \
     "--type f16,bf16,bf16,f16,bf16,f16 --causal 1,1,1,1,0,0"
+
+/* More heads than have a place, too, alone and in groups; the last piece has padding alone. */
+#define FUSED_EDGES                                                                                \
+    PERSISTENT_EDGES                                                                               \
+    ";--heads 24,40,64,26 --kv-heads 24,20,64,26 --seq-q 70,130,30,200 --seq-kv 140,129,260,40 "   \
+    "--head-dim 72,40,64,128 --type f16,bf16,bf16,f16 --causal 0,0,0,1"
 
 static const struct attention_backward_kernel backward[] = {
     ATTENTION_BACKWARD_ROW(
@@ -890,6 +920,14 @@ static const struct attention_backward_kernel backward[] = {
         .about.edges = PERSISTENT_EDGES, .about.shown_sizes = FIVE_HEADS " --causal",
         .about.after = "backward_one_barrier", .about.architecture = "sm_90a", BACKWARD_LIMITS,
         .workspace = backward_persistent_workspace, .cost = backward_one_barrier_cost),
+    ATTENTION_BACKWARD_ROW(
+        backward_fused, "35_backward_fused.cu",
+        "one launch: idle warps make D and store dQ, whose floats stay in L2",
+        .about.claims = "--heads 40 --seq 256 --head-dim 64: launches <= 1, "
+                        "workspace_bytes <= 870000",
+        .about.edges = FUSED_EDGES, .about.shown_sizes = FIVE_HEADS,
+        .about.after = "backward_persistent", .about.architecture = "sm_90a", .about.polls = true,
+        BACKWARD_LIMITS, .workspace = backward_fused_workspace, .cost = backward_one_barrier_cost),
     {.about.name = NULL},
 };
 

@@ -21,7 +21,8 @@ attention_fn attention_half, attention_wmma, attention_mma, attention_mma_async,
 
 attention_backward_fn attention_backward_mma, attention_backward_mma_async,
     attention_backward_in_turn, attention_backward_wgmma, attention_backward_bulk_adds,
-    attention_backward_one_barrier, attention_backward_in_order, attention_backward_persistent;
+    attention_backward_one_barrier, attention_backward_in_order, attention_backward_persistent,
+    attention_backward_fused;
 
 struct step;
 extern const struct step step_06;

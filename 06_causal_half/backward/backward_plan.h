@@ -141,4 +141,44 @@ static inline __host__ __device__ struct key_tile key_tile_in_runs(const struct 
     return tile;
 }
 
+/* ---- backward_fused ---- */
+
+/* Of how many heads of keys dQ has a place in the workspace. A head waits until the one that is so
+ * many before it has left its place. So they are a group apart at least: then no tile of that one
+ * comes behind a tile of this one. The blocks are at work at a group, or at as many heads as have
+ * so many tiles, and some at the next; as many again have time to leave. */
+static inline int places_of(const struct tile_order order, int blocks)
+{
+    const long long at_work = (long long)order.group + ceil_div(blocks, order.row_tiles);
+    return 2 * at_work < order.heads ? (int)(2 * at_work) : order.heads;
+}
+
+/* What a keeper draws: to make a piece's share of a head's D, or to store its part of dQ. */
+struct job {
+    bool makes_D;
+    int kv_head, piece;
+};
+
+/*
+ * The job of this number; behind the last one a head that does not exist. First come the heads that
+ * are the first at their places, whose D is made; then for each head that has another behind it at
+ * its place that one's D and its own dQ; then dQ of those that have none. So all jobs that a head
+ * waits for come before every job that waits for it, or for a later one. Short sequences of many
+ * heads have more jobs than an int counts.
+ */
+static inline __host__ __device__ struct job job_of(unsigned long long number, int pieces,
+                                                    int heads, int places)
+{
+    const long long of_all = (long long)(number / pieces), followed = heads - places;
+    struct job job = {of_all < places, (int)of_all, (int)(number % pieces)};
+    if (of_all >= places + 2 * followed) {
+        job.kv_head = (int)(of_all - places - followed);
+    } else if (of_all >= places) {
+        const long long step = of_all - places;
+        job.makes_D = step % 2 == 0;
+        job.kv_head = (int)(step / 2) + (job.makes_D ? places : 0);
+    }
+    return job;
+}
+
 #endif

@@ -135,6 +135,14 @@ static float *D_of(const struct attention_backward *call)
            heads * padded_queries<Config>(call->seq_q) * Config::HEAD_DIM;
 }
 
+/* Behind D: the counter of tickets and the turns of the rungs that take turns (turns.cuh);
+ * backward_persistent's counter of tiles; backward_fused has counters of its own. */
+static __host__ __device__ __forceinline__ int *tickets_of(const struct attention_backward &call,
+                                                           const float *D)
+{
+    return (int *)(D + (size_t)call.batch * call.heads * call.seq_q);
+}
+
 /* Before it: D is made, and where dQ in the workspace is only added to, it begins with zeros. */
 template <class Config>
 static void begin_gradients(const struct attention_backward *call, bool zeros = true)

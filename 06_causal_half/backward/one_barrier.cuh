@@ -1,9 +1,9 @@
 /*
- * What backward_one_barrier (30_backward_one_barrier.cu) brings and backward_in_order and
- * backward_persistent keep: what a consumer does with a tile of queries, and how it stores its
- * sums. (The last has a loop of its own in place of consume().) When a part of dQ is added is each
- * rung's own: it defines put_dQ(), and shared_tiles with the places that are named here and in
- * warpgroup_keys.cuh.
+ * What backward_one_barrier (30_backward_one_barrier.cu) brings and backward_in_order,
+ * backward_persistent and backward_fused keep: what a consumer does with a tile of queries, and how
+ * it stores its sums. (The last two have a loop of their own in place of consume().) When a part of
+ * dQ is added is each rung's own: it defines put_dQ(), and shared_tiles with the places that are
+ * named here and in warpgroup_keys.cuh.
  */
 #ifndef ONE_BARRIER_CUH
 #define ONE_BARRIER_CUH

@@ -8,15 +8,6 @@
 #define TURNS_CUH
 
 #include "device/warp.cuh"
-#include "problems/attention_backward.h"
-
-/* In the workspace behind D: the counter of tickets, and the turns; or backward_persistent's
- * counter of tiles alone. */
-static __host__ __device__ __forceinline__ int *tickets_of(const struct attention_backward &call,
-                                                           const float *D)
-{
-    return (int *)(D + (size_t)call.batch * call.heads * call.seq_q);
-}
 
 /* Draws the block's ticket, by all threads, through a place in shared memory. */
 static __device__ __forceinline__ int draw_ticket(int *ticket, int *tickets)

@@ -31,6 +31,7 @@ struct backward_problem {
     struct tile_order order;
     const float *D;
     float *dQ;
+    int places; /* heads whose dQ has one; of more, those that are so many apart share one */
     float scale_log2;
 };
 
@@ -341,12 +342,12 @@ static cudaError_t describe(struct backward_problem *problem, const struct atten
     return status;
 }
 
-/* Launches D's kernel, the rung's and dQ's; dQ begins with zeros where the rung only adds. The rung
- * has so many blocks; 0 means one for each tile of keys. */
+/* Launches a rung's kernel, with so many blocks: between begin_gradients() and finish_gradients(),
+ * or what a rung has in their place. */
 template <class Config>
 static cudaError_t
-launch_gradients(const struct attention_backward *call, const struct tile_order order,
-                 void (*kernel)(struct backward_problem), bool zeros = true, int blocks = 0)
+launch_tiles(const struct attention_backward *call, const struct tile_order order,
+             void (*kernel)(struct backward_problem), const float *D, int places, int blocks)
 {
     const int bytes = sizeof(struct shared_tiles<Config>);
     struct backward_problem problem;
@@ -356,15 +357,28 @@ launch_gradients(const struct attention_backward *call, const struct tile_order 
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (status != cudaSuccess)
         return status;
-    begin_gradients<Config>(call, zeros);
     problem.call = *call;
     problem.order = order;
-    problem.D = D_of<Config>(call);
+    problem.D = D;
     problem.dQ = (float *)call->workspace;
+    problem.places = places;
     problem.scale_log2 = call->scale * LOG2_E;
-    const int grid = blocks != 0 ? blocks : order.tiles;
-    kernel<<<grid, THREADS, bytes, call->stream>>>(problem);
-    return finish_gradients<Config>(call);
+    kernel<<<blocks, THREADS, bytes, call->stream>>>(problem);
+    return cudaGetLastError();
+}
+
+/* Launches D's kernel, the rung's and dQ's; dQ begins with zeros where the rung only adds. The rung
+ * has so many blocks; 0 means one for each tile of keys. */
+template <class Config>
+static cudaError_t
+launch_gradients(const struct attention_backward *call, const struct tile_order order,
+                 void (*kernel)(struct backward_problem), bool zeros = true, int blocks = 0)
+{
+    begin_gradients<Config>(call, zeros);
+    const cudaError_t status =
+        launch_tiles<Config>(call, order, kernel, D_of<Config>(call), call->batch * call->heads,
+                             blocks != 0 ? blocks : order.tiles);
+    return status == cudaSuccess ? finish_gradients<Config>(call) : status;
 }
 
 #endif

@@ -554,6 +554,39 @@ def picture_06_backward_persistent():
     return picture
 
 
+def picture_06_backward_fused():
+    picture = svg.Picture("backward_fused: jobs, and who has which place",
+                          "The jobs in the order in which keepers draw them, and below for each place in the workspace which head has it meanwhile.")
+    heads, places, pieces, of_piece = 6, 4, 2, 64 * 64 * 4
+    launch = next(launch for launch in views.traced("06", "backward_fused", "--heads 6 --seq-q 64 --seq-kv 1030 --head-dim 64") if "backward_fused" in launch.kernel)
+    jobs = [(True, head) for head in range(places)]
+    for head in range(heads):
+        jobs += [(True, head + places)] * (head + places < heads) + [(False, head)]
+    read = collections.Counter((place[0], place[1]) for block in launch.blocks for event in block.events
+                               if event["event"] == "load" and event["space"] == "global" and (event["warp"] or 0) > 8 for place in event["at"][:1])
+    views.same([read["dO", head * 64 * 64 * 2] for head in range(heads)], [1] * heads, "D of each head")
+    views.same([read["workspace", (head % places * pieces + piece) * of_piece] for head in range(places) for piece in range(pieces)],
+               [sum(not makes_D and head % places == place for makes_D, head in jobs) for place in range(places) for _ in range(pieces)], "dQ of each place")
+
+    x, y, width, kinds = 130, 60, 57, ("c0", "c2", "c3", "c4")
+    picture.text(16, y + 21, "jobs, in order", "t")
+    for number, (makes_D, head) in enumerate(jobs):
+        left = x + number * width
+        picture.cells(kinds[head % places], [(left, y, width - 4, 32)])
+        picture.text(left + width / 2 - 2, y + 20, f"{'D' if makes_D else 'dQ'} {head}", "in s b", "middle")
+    for place in range(places):
+        top, begin = y + 52 + place * 30, 0
+        picture.text(16, top + 17, f"place {place}", "t")
+        for head in range(place, heads, places):
+            end = jobs.index((False, head)) + 1
+            picture.cells(kinds[place], [(x + begin * width, top, (end - begin) * width - 4, 24)])
+            picture.text(x + begin * width + 8, top + 16, f"head {head}", "in s b")
+            begin = end
+    picture.text(16, y + 190, f"A number: the head. Each cell is {pieces} jobs, of 64 rows each. Six heads, eight multiprocessors: four have a place.", "m")
+    picture.text(16, y + 208, "Head 4 may begin when D 4 and dQ 0 are done, head 5 when D 5 and dQ 1 are.", "m")
+    return picture
+
+
 def pages_of(launch, block, page):
     """The pages of the pool from which a block loads keys, in that order, each with its keys."""
     keys = collections.defaultdict(set)
