@@ -924,7 +924,7 @@ static const struct attention_backward_kernel backward[] = {
         backward_fused, "35_backward_fused.cu",
         "one launch: idle warps make D and store dQ, whose floats stay in L2",
         .about.claims = "--heads 40 --seq 256 --head-dim 64: launches <= 1, "
-                        "workspace_bytes <= 870000",
+                        "workspace_bytes <= 870000, matrix_multiplies >= 830000000",
         .about.edges = FUSED_EDGES, .about.shown_sizes = FIVE_HEADS,
         .about.after = "backward_persistent", .about.architecture = "sm_90a", .about.polls = true,
         BACKWARD_LIMITS, .workspace = backward_fused_workspace, .cost = backward_one_barrier_cost),

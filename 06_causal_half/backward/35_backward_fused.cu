@@ -2,7 +2,7 @@
 /*
  * Idea: one launch. What only waits for memory is done by warps that were idle, while others
  * multiply: D is made before its head's turn comes, dQ is rounded and stored when all is added. And
- * dQ's floats are those of few heads at a time: where a head has many keys, L2 keeps them.
+ * dQ's floats are those of few heads at a time, which L2 should keep, of short sequences at least.
  *
  * Q, O, dO, dQ [batch, heads, seq_q, head_dim], K, V, dK, dV [batch, kv_heads, seq_kv, head_dim],
  * elements of type T; LSE [batch, heads, seq_q], float; row-major. The workspace has
@@ -15,15 +15,16 @@
  * head's keys have added, is stored, and leaves zeros to the head that comes at its place next. A
  * tile of keys begins when its head's D is made and its place is left.
  *
- * Why it ends. Take the first tile that is drawn and not done. All tiles of the head that had its
- * head's place come before it, so they are done: no job that it waits for, nor any before these
- * (job_of()), waits for a tile any more. Whoever has drawn one of them does it; and while there are
- * some that nobody has drawn, nobody waits at a later one, so keepers, the block's own if no
- * others, draw them. Blocks draw their first tile, too: so this needs none but blocks that run.
+ * Why it ends. Take the first tile that is drawn and not counted. All tiles of the head that had
+ * its head's place come before it (places_of()), so they are counted: no job that it waits for, nor
+ * any before these (job_of()), waits for a tile any more. Whoever has drawn one of them does it;
+ * and while there are some that nobody has drawn, nobody waits at a later one, so keepers, the
+ * block's own if no others, draw them. Blocks draw their first tile, too: so this needs none but
+ * blocks that run.
  *
  * Cost: global traffic as backward_one_barrier's, but L2 has what is added to dQ's floats and read
- * from them; two or three atomics a job, three a tile of keys. Shared: 48 KB more, a piece a
- * keeper.
+ * from them; two or three atomics a job, three a tile of keys, more where it waits. Shared: 48 KB
+ * more, a piece a keeper.
  *
  * Source: Osama et al., Stream-K (arXiv:2301.03598), where the last to finish stores a tile;
  * semaphores of dQ in github.com/Dao-AILab/flash-attention, "deterministic".

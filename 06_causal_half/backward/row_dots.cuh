@@ -1,6 +1,7 @@
 /*
- * What every kernel of this ladder does first, in a launch of its own: D = rowsum(dO∘O), and zeros
- * for what dQ will be added to. It is one launch because both only wait for memory.
+ * What every kernel of this ladder but the last does first, in a launch of its own: D =
+ * rowsum(dO∘O), and zeros for what dQ will be added to. It is one launch because both only wait for
+ * memory.
  */
 #ifndef HALF_ROW_DOTS_CUH
 #define HALF_ROW_DOTS_CUH

@@ -216,7 +216,7 @@ static inline struct balanced_plan balanced_plan_of(const struct attention *call
 /*
  * Whether so many blocks alone read all keys about as fast as all of the device would. A
  * multiprocessor with 128 KB on its way gets 56 GB/s, the memory of an H100 or H200 gives seven
- * eighths of its data sheet's, and pieces in memory cost 5 us more than a cluster's.
+ * eighths of its peak, and pieces in memory cost 5 us more than a cluster's.
  */
 static inline bool ring_blocks_suffice(const struct attention *call, long long blocks,
                                        const struct device_limits *device)

@@ -15,24 +15,29 @@ static inline cudaError_t device_attribute(enum cudaDeviceAttr attribute, int *v
     return status == cudaSuccess ? cudaDeviceGetAttribute(value, attribute, device) : status;
 }
 
+/* The peak of the current device's memory in GB/s: two transfers a clock. 0 if it does not say. */
+static inline int memory_speed_of_device(void)
+{
+    int kHz, bits;
+    return device_attribute(cudaDevAttrMemoryClockRate, &kHz) == cudaSuccess &&
+                   device_attribute(cudaDevAttrGlobalMemoryBusWidth, &bits) == cudaSuccess
+               ? (int)(2LL * kHz * (bits / 8) / 1000000)
+               : 0;
+}
+
 /* Reads the limits of the current device. When there is no device, returns CUDA's error and limits
  * that allow nothing. */
 static inline cudaError_t current_device(struct device_limits *limits)
 {
-    int memory_kHz = 0, memory_bits = 0;
     limits->architecture = backend_architecture();
     limits->multiprocessors = 1;
     limits->shared_bytes = 0;
-    cudaError_t status = device_attribute(cudaDevAttrMultiProcessorCount, &limits->multiprocessors);
-    if (status == cudaSuccess)
-        status = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &limits->shared_bytes);
-    if (status == cudaSuccess)
-        status = device_attribute(cudaDevAttrMemoryClockRate, &memory_kHz);
-    if (status == cudaSuccess)
-        status = device_attribute(cudaDevAttrGlobalMemoryBusWidth, &memory_bits);
-    /* two transfers a clock */
-    limits->memory_speed = (int)(2LL * memory_kHz * (memory_bits / 8) / 1000000);
-    return status;
+    limits->memory_speed = memory_speed_of_device();
+    const cudaError_t status =
+        device_attribute(cudaDevAttrMultiProcessorCount, &limits->multiprocessors);
+    return status == cudaSuccess
+               ? device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &limits->shared_bytes)
+               : status;
 }
 
 #endif

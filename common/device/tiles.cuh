@@ -17,7 +17,7 @@ struct device_limits {
     int architecture;    /* compute capability, major * 10 + minor */
     int multiprocessors; /* at least 1 */
     int shared_bytes;    /* what a block may have when it asks for more than the default */
-    int memory_speed;    /* GB/s, as its data sheet has it; 0: unknown */
+    int memory_speed;    /* GB/s at most, by its clock and width; 0: unknown */
 };
 
 #endif
