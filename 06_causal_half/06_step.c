@@ -854,7 +854,7 @@ static struct cost backward_in_order_cost(const struct attention_backward *call)
 /* More heads than have a place, too, alone and in groups; the last piece has padding alone. */
 #define FUSED_EDGES                                                                                \
     PERSISTENT_EDGES                                                                               \
-    ";--heads 24,40,64,26 --kv-heads 24,20,64,26 --seq-q 70,130,30,200 --seq-kv 140,129,260,40 "   \
+    ";--heads 16,28,14,6 --kv-heads 16,14,14,6 --seq-q 70,130,30,200 --seq-kv 140,129,400,40 "     \
     "--head-dim 72,40,64,128 --type f16,bf16,bf16,f16 --causal 0,0,0,1"
 
 static const struct attention_backward_kernel backward[] = {
@@ -923,8 +923,8 @@ static const struct attention_backward_kernel backward[] = {
     ATTENTION_BACKWARD_ROW(
         backward_fused, "35_backward_fused.cu",
         "one launch: idle warps make D and store dQ, whose floats stay in L2",
-        .about.claims = "--heads 40 --seq 256 --head-dim 64: launches <= 1, "
-                        "workspace_bytes <= 870000, matrix_multiplies >= 830000000",
+        .about.claims = "--heads 20 --seq-q 64 --seq-kv 256 --head-dim 64: launches <= 1, "
+                        "workspace_bytes <= 420000, matrix_multiplies >= 209000000",
         .about.edges = FUSED_EDGES, .about.shown_sizes = FIVE_HEADS,
         .about.after = "backward_persistent", .about.architecture = "sm_90a", .about.polls = true,
         BACKWARD_LIMITS, .workspace = backward_fused_workspace, .cost = backward_one_barrier_cost),
