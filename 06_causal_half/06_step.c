@@ -922,7 +922,7 @@ static const struct attention_backward_kernel backward[] = {
         .workspace = backward_persistent_workspace, .cost = backward_one_barrier_cost),
     ATTENTION_BACKWARD_ROW(
         backward_fused, "35_backward_fused.cu",
-        "one launch: idle warps make D and store dQ, whose floats stay in L2",
+        "one launch: idle warps make D and store dQ, of which few heads have a place",
         .about.claims = "--heads 20 --seq-q 64 --seq-kv 256 --head-dim 64: launches <= 1, "
                         "workspace_bytes <= 420000, matrix_multiplies >= 209000000",
         .about.edges = FUSED_EDGES, .about.shown_sizes = FIVE_HEADS,
