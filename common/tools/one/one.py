@@ -39,7 +39,7 @@ LIBRARY = (
     ("common/harness/refusal.c", "require_blocks"), ("common/harness/tensor_map.h", "TENSOR_MAP_BOX_COLS"),
     ("common/harness/tensor_map.c", "encode_fn"), ("common/harness/tensor_map.c", "find_encoder"),
     ("common/harness/tensor_map.c", "tensor_map_of_halves"),
-    ("common/device/device.h", "device_attribute"), ("common/device/device.h", "current_device"))
+    *(("common/device/device.h", name) for name in ("device_attribute", "memory_speed_of_device", "current_device")))
 
 # What its check takes of the problem's file, in a namespace: the reference and its error bound.
 REFERENCE = {
