@@ -89,10 +89,11 @@ static __device__ __forceinline__ bool has_counted(int *counter, int wanted)
     return __shfl_sync(FULL_MASK, has, 0);
 }
 
-static __device__ __forceinline__ void wait_for_count(int *counter, int wanted)
+/* Asks again and again, with so many nanoseconds between: whoever asks holds up who counts. */
+static __device__ __forceinline__ void wait_for_count(int *counter, int wanted, int between)
 {
     while (!has_counted(counter, wanted))
-        __nanosleep(100);
+        __nanosleep(between);
 }
 
 /* ---- the keepers ---- */
@@ -108,6 +109,7 @@ static __device__ __forceinline__ void make_D(const struct attention_backward &c
     constexpr int TIMES = PUT_ROWS * PANEL / Config::HEAD_DIM / AT_ONCE;
     const int lane = threadIdx.x % WARP, col = lane % LANES * 8;
     uint4 *const own = (uint4 *)place + lane;
+#pragma unroll 1 /* little code: consumers need the instruction cache */
     for (int i = 0; i < TIMES; i++) {
         const int row = row0 + i * AT_ONCE + lane / LANES;
         const size_t at = (head_row + row) * call.head_dim + col;
@@ -118,6 +120,7 @@ static __device__ __forceinline__ void make_D(const struct attention_backward &c
     }
     cp_async_commit();
     cp_async_wait<0>();
+#pragma unroll 1
     for (int i = 0; i < TIMES; i++) {
         const int row = row0 + i * AT_ONCE + lane / LANES;
         float a[8], b[8], sum = 0.0f;
@@ -206,7 +209,7 @@ static __device__ __forceinline__ void keep(float *place, const struct backward_
             count(&progress.ready[job.kv_head]);
         } else {
             int *const added = &progress.added[job.kv_head];
-            wait_for_count(added, problem.order.row_tiles);
+            wait_for_count(added, problem.order.row_tiles, 500);
             bring_piece(place, sums);
             if (job.kv_head + places < heads) {
                 clear_piece(sums);
@@ -219,6 +222,14 @@ static __device__ __forceinline__ void keep(float *place, const struct backward_
 }
 
 /* ---- the producer ---- */
+
+/* Counts the block's last tile, where there is one that is not counted yet. By a warp. */
+static __device__ __forceinline__ void count_last(const struct progress &progress, int &last)
+{
+    if (last >= 0)
+        count(&progress.added[last]);
+    last = -1;
+}
 
 /* Brings the keys and queries of all tiles that the block takes, by a warp. */
 template <class Config, bool CAUSAL>
@@ -247,28 +258,26 @@ static __device__ __forceinline__ void produce_all(struct shared_tiles<Config> *
         const bool is_ready = has_counted(ready, jobs);
         mbarrier_wait(&shared->keys_empty, phase); /* all of the last keys is added */
         if (!is_ready) {
-            if (last >= 0)
-                count(&progress.added[last]);
-            last = -1;
-            wait_for_count(ready, jobs);
+            count_last(progress, last);
+            wait_for_count(ready, jobs, 100); /* tensor cores wait, too */
         }
         if (threadIdx.x % WARP == 0) {
             shared->own = own;
             load_keys(shared, problem, own);
         }
+        int empty = STAGES; /* places for queries: the last tile's are read */
         for (int head = own.kv_head * group; head < (own.kv_head + 1) * group; head++)
             for (int left = round.tiles, row0 = round.begin; left > 0;
                  left--, row0 = next_row<Config>(round, row0, seq_q)) {
                 produce_queries(shared, problem, at, head, row0);
-                if (last >= 0) /* now, because the consumers have work */
-                    count(&progress.added[last]);
-                last = -1;
+                if (--empty == 0) /* now: the consumers have work, and the count takes a while */
+                    count_last(progress, last);
             }
+        count_last(progress, last);
         last = own.kv_head;
     }
     mbarrier_wait(&shared->keys_empty, phase);
-    if (last >= 0)
-        count(&progress.added[last]);
+    count_last(progress, last);
     if (threadIdx.x % WARP == 0) {
         shared->own = {-1, 0};
         /* no bytes are expected: this arrival alone completes the phase */

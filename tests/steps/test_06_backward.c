@@ -20,6 +20,20 @@ CALL_TEST(shapes, more_than_65535_backward_blocks,
           check_many_backward_blocks(kernels(), TENSOR_F16))
 CALL_TEST(shapes, backward_past_2_to_the_31_elements,
           check_backward_past_2_to_the_31(kernels(), TENSOR_F16))
+
+/* More tiles of keys than the largest device has multiprocessors, and so many heads that some must
+ * wait for another's place: alone, in groups, and with a mask, so that several begin together. */
+TEST(shapes, heads_that_wait_for_a_place)
+{
+    static const struct size size[] = {{1, 40, 40, 30, 1300, 128, false, TENSOR_F16},
+                                       {1, 300, 150, 40, 129, 64, false, TENSOR_BF16},
+                                       {1, 150, 150, 2200, 129, 128, true, TENSOR_BF16}};
+    if (!ladder_full_size_or_skip("heads that wait for a place"))
+        return;
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        ladder_check(PROBLEM, kernels(), SIZES(size[i]), INPUTS_NORMAL, 921 + i, 0);
+}
+
 CALL_TEST(contract, nan_gradients,
           check_nan_gradients(kernels(), (struct size){1, 2, 1, 37, 70, 24, false, TENSOR_BF16}))
 CALL_TEST(contract, refused_backward_pointers,
