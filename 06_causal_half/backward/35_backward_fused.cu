@@ -68,6 +68,14 @@ progress_of(const struct attention_backward &call, const float *D)
     return {job, tile, added, added + call.batch * call.kv_heads};
 }
 
+/* All that the kernel is told. What keepers need lies here, where reading costs no register. */
+struct fused_problem {
+    struct backward_problem tiles;
+    struct progress progress;
+    int group;          /* heads of queries of a head of keys */
+    int pieces, places; /* of a head of keys; heads of keys that have one */
+};
+
 /* Counts one more, by a warp: whoever sees it sees what the warp, and whoever it waited for, has
  * done. */
 static __device__ __forceinline__ void count(int *counter)
@@ -183,22 +191,22 @@ static __device__ __forceinline__ void store_piece(const struct attention_backwa
 
 /* By a warp: draws jobs until none is left. */
 template <class Config>
-static __device__ __forceinline__ void keep(float *place, const struct backward_problem &problem)
+static __device__ __forceinline__ void keep(float *place, const struct fused_problem &fused)
 {
+    const struct backward_problem &problem = fused.tiles;
     const struct attention_backward &call = problem.call;
-    const struct progress progress = progress_of(call, problem.D);
-    const int group = call.heads / call.kv_heads, panels = Config::HEAD_DIM / PANEL;
-    const int down = padded_queries<Config>(call.seq_q) / PUT_ROWS;
-    const int heads = problem.order.heads, places = problem.places / group;
-    const int pieces = group * panels * down;
+    const struct progress &progress = fused.progress;
+    const int heads = problem.order.heads, places = fused.places, pieces = fused.pieces;
+    const int panels = Config::HEAD_DIM / PANEL;
     for (;;) {
         const unsigned long long own = threadIdx.x % WARP == 0 ? atomicAdd(progress.job, 1ULL) : 0;
         const struct job job = job_of(__shfl_sync(FULL_MASK, own, 0), pieces, heads, places);
         if (job.kv_head >= heads)
             return;
-        const int row0 = job.piece % down * PUT_ROWS, panel = job.piece / down % panels;
-        const size_t head_row =
-            (size_t)(job.kv_head * group + job.piece / (panels * down)) * call.seq_q;
+        const int down = padded_queries<Config>(call.seq_q) / PUT_ROWS;
+        const int row0 = job.piece % down * PUT_ROWS, column = job.piece / down;
+        const int panel = column % panels;
+        const size_t head_row = (size_t)(job.kv_head * fused.group + column / panels) * call.seq_q;
         float *const sums =
             problem.dQ + ((size_t)(job.kv_head % places) * pieces + job.piece) * PIECE;
         if (job.makes_D) {
@@ -234,13 +242,12 @@ static __device__ __forceinline__ void count_last(const struct progress &progres
 /* Brings the keys and queries of all tiles that the block takes, by a warp. */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void produce_all(struct shared_tiles<Config> *shared,
-                                                   const struct backward_problem &problem)
+                                                   const struct fused_problem &fused)
 {
+    const struct backward_problem &problem = fused.tiles;
     const struct attention_backward &call = problem.call;
-    const int seq_q = call.seq_q, group = call.heads / call.kv_heads;
-    const struct progress progress = progress_of(call, problem.D);
-    const int pieces =
-        group * (Config::HEAD_DIM / PANEL) * (padded_queries<Config>(seq_q) / PUT_ROWS);
+    const struct progress &progress = fused.progress;
+    const int seq_q = call.seq_q, group = fused.group;
     struct ring_position at = {0, 0};
     uint32_t phase = 1; /* on a new barrier the phase before the first counts as over */
     int last = -1;      /* whose keys the last tile's are, until it is counted */
@@ -252,7 +259,7 @@ static __device__ __forceinline__ void produce_all(struct shared_tiles<Config> *
         const struct key_tile own = key_tile_of(problem.order, number, Bc);
         const struct round round = round_of<Config, CAUSAL>(call, own);
         int *const ready = &progress.ready[own.kv_head];
-        const int jobs = own.kv_head < problem.places / group ? pieces : 2 * pieces;
+        const int jobs = own.kv_head < fused.places ? fused.pieces : 2 * fused.pieces;
         /* Asked while the last keys are multiplied; but not waited for until they are counted: they
          * may be what it waits for. */
         const bool is_ready = has_counted(ready, jobs);
@@ -265,12 +272,11 @@ static __device__ __forceinline__ void produce_all(struct shared_tiles<Config> *
             shared->own = own;
             load_keys(shared, problem, own);
         }
-        int empty = STAGES; /* places for queries: the last tile's are read */
         for (int head = own.kv_head * group; head < (own.kv_head + 1) * group; head++)
             for (int left = round.tiles, row0 = round.begin; left > 0;
                  left--, row0 = next_row<Config>(round, row0, seq_q)) {
                 produce_queries(shared, problem, at, head, row0);
-                if (--empty == 0) /* now: the consumers have work, and the count takes a while */
+                if (left < round.tiles) /* both stages are asked for: a count takes a while */
                     count_last(progress, last);
             }
         count_last(progress, last);
@@ -287,7 +293,7 @@ static __device__ __forceinline__ void produce_all(struct shared_tiles<Config> *
 
 template <class Config, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS, 1)
-    backward_fused(const __grid_constant__ struct backward_problem problem)
+    backward_fused(const __grid_constant__ struct fused_problem problem)
 {
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
@@ -311,9 +317,9 @@ __global__ void __launch_bounds__(THREADS, 1)
     } else {
         registers_increase<240>();
         if (warpgroup == 0)
-            consume_all<Config, CAUSAL, 0>(shared, problem);
+            consume_all<Config, CAUSAL, 0>(shared, problem.tiles);
         else
-            consume_all<Config, CAUSAL, 1>(shared, problem);
+            consume_all<Config, CAUSAL, 1>(shared, problem.tiles);
     }
 }
 
@@ -327,16 +333,22 @@ static cudaError_t launch(const struct attention_backward *call)
     if (status != cudaSuccess)
         return status;
     const int blocks = resident_blocks(order.tiles, &device);
-    const int places = places_of(order, blocks) * (call->heads / call->kv_heads);
-    const size_t floats = (size_t)places * padded_queries<Config>(call->seq_q) * HEAD_DIM;
-    float *const D = (float *)call->workspace + floats;
-    const size_t heads = (size_t)call->batch * call->kv_heads;
-    status =
-        cudaMemsetAsync(progress_of(*call, D).job, 0,
-                        sizeof(unsigned long long) + (1 + 2 * heads) * sizeof(int), call->stream);
-    if (status != cudaSuccess)
-        return status;
-    return launch_tiles<Config>(call, order, backward_fused<Config, CAUSAL>, D, places, blocks);
+    const int queries = padded_queries<Config>(call->seq_q);
+    struct fused_problem problem;
+    problem.group = call->heads / call->kv_heads;
+    problem.places = places_of(order, blocks);
+    problem.pieces = problem.group * (HEAD_DIM / PANEL) * (queries / PUT_ROWS);
+    const int head_places = problem.places * problem.group;
+    float *const D = (float *)call->workspace + (size_t)head_places * queries * HEAD_DIM;
+    problem.progress = progress_of(*call, D);
+    status = describe<Config>(&problem.tiles, call, order, D, head_places);
+    if (status == cudaSuccess)
+        status = cudaMemsetAsync(
+            problem.progress.job, 0,
+            sizeof(unsigned long long) + (1 + 2 * (size_t)order.heads) * sizeof(int), call->stream);
+    return status == cudaSuccess
+               ? launch_tiles<Config>(backward_fused<Config, CAUSAL>, problem, blocks, call->stream)
+               : status;
 }
 
 extern "C" cudaError_t attention_backward_fused(const struct attention_backward *call)

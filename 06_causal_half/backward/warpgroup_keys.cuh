@@ -325,16 +325,24 @@ static __device__ __forceinline__ void add_dQ(float *sums, const float (&dQ)[OWN
 
 /* ---- the launch ---- */
 
+/* Says all that a rung's kernel is told. So many heads have a place for dQ. */
+template <class Config>
 static cudaError_t describe(struct backward_problem *problem, const struct attention_backward *call,
-                            int Br)
+                            const struct tile_order order, const float *D, int places)
 {
     const size_t heads = (size_t)call->batch * (size_t)call->heads;
     const size_t kv_heads = (size_t)call->batch * (size_t)call->kv_heads;
     const size_t seq_q = (size_t)call->seq_q, seq_kv = (size_t)call->seq_kv;
     const size_t cols = (size_t)call->head_dim;
-    cudaError_t status = tensor_map_of_halves(&problem->Q, call->Q, heads, seq_q, cols, Br);
+    problem->call = *call;
+    problem->order = order;
+    problem->D = D;
+    problem->dQ = (float *)call->workspace;
+    problem->places = places;
+    problem->scale_log2 = call->scale * LOG2_E;
+    cudaError_t status = tensor_map_of_halves(&problem->Q, call->Q, heads, seq_q, cols, Config::Br);
     if (status == cudaSuccess)
-        status = tensor_map_of_halves(&problem->dO, call->dO, heads, seq_q, cols, Br);
+        status = tensor_map_of_halves(&problem->dO, call->dO, heads, seq_q, cols, Config::Br);
     if (status == cudaSuccess)
         status = tensor_map_of_halves(&problem->K, call->K, kv_heads, seq_kv, cols, Bc);
     if (status == cudaSuccess)
@@ -344,26 +352,16 @@ static cudaError_t describe(struct backward_problem *problem, const struct atten
 
 /* Launches a rung's kernel, with so many blocks: between begin_gradients() and finish_gradients(),
  * or what a rung has in their place. */
-template <class Config>
-static cudaError_t
-launch_tiles(const struct attention_backward *call, const struct tile_order order,
-             void (*kernel)(struct backward_problem), const float *D, int places, int blocks)
+template <class Config, class Problem>
+static cudaError_t launch_tiles(void (*kernel)(Problem), const Problem &problem, int blocks,
+                                cudaStream_t stream)
 {
     const int bytes = sizeof(struct shared_tiles<Config>);
-    struct backward_problem problem;
-    cudaError_t status = describe(&problem, call, Config::Br);
-    if (status == cudaSuccess)
-        status = cudaFuncSetAttribute((const void *)kernel,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    const cudaError_t status = cudaFuncSetAttribute(
+        (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (status != cudaSuccess)
         return status;
-    problem.call = *call;
-    problem.order = order;
-    problem.D = D;
-    problem.dQ = (float *)call->workspace;
-    problem.places = places;
-    problem.scale_log2 = call->scale * LOG2_E;
-    kernel<<<blocks, THREADS, bytes, call->stream>>>(problem);
+    kernel<<<blocks, THREADS, bytes, stream>>>(problem);
     return cudaGetLastError();
 }
 
@@ -374,10 +372,14 @@ static cudaError_t
 launch_gradients(const struct attention_backward *call, const struct tile_order order,
                  void (*kernel)(struct backward_problem), bool zeros = true, int blocks = 0)
 {
+    struct backward_problem problem;
+    cudaError_t status =
+        describe<Config>(&problem, call, order, D_of<Config>(call), call->batch * call->heads);
+    if (status != cudaSuccess)
+        return status;
     begin_gradients<Config>(call, zeros);
-    const cudaError_t status =
-        launch_tiles<Config>(call, order, kernel, D_of<Config>(call), call->batch * call->heads,
-                             blocks != 0 ? blocks : order.tiles);
+    status =
+        launch_tiles<Config>(kernel, problem, blocks != 0 ? blocks : order.tiles, call->stream);
     return status == cudaSuccess ? finish_gradients<Config>(call) : status;
 }
 
