@@ -276,11 +276,8 @@ static bool next_list(struct case_walk *walk)
 /* Returns whether the walk's level takes the family. */
 static bool taken(const struct case_walk *walk)
 {
-    const char *const options = walk->family->options;
-    const char *const range = strstr(options, "..");
-    const bool drawn = range && range < options + strcspn(options, ";");
-    return walk->level == CASES_HIDDEN ? drawn || walk->family->level <= CASES_QUICK
-                                       : walk->family->level <= walk->level;
+    const enum case_level level = walk->level == CASES_HIDDEN ? CASES_USUAL : walk->level;
+    return walk->family->level <= level;
 }
 
 /* What a hidden case draws depends on the seed, the kernel and its family alone: no other case, and

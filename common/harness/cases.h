@@ -14,8 +14,7 @@ enum case_level {
     CASES_QUICK, /* a verdict within seconds where every access is watched */
     CASES_USUAL, /* what the tests of a step have time for */
     CASES_FULL,  /* everything */
-    /* For grading: one case of each family up to quick, and of each that has a range, drawn with
-     * its inputs from the seed. */
+    /* For grading: one case of each family up to usual, drawn with its inputs from the seed. */
     CASES_HIDDEN,
     CASE_LEVELS
 };

@@ -211,6 +211,7 @@ static const struct case_family cases[] = {
     {CASES_USUAL, "--sizes 1..40x1..40x2..40,40..150x1..9x1..70,1..9x40..150x1..70",
      "small, tall and wide"},
     {CASES_USUAL, "--m 60..70 --n 60..70 --k 200..300 --inputs uniform", "a long sum"},
+    {CASES_USUAL, "--m 5..20 --n 5..20 --k 1500..2500", "a very long sum"},
     {CASES_USUAL, "--m 33..50 --n 65..80 --k 70..90 --inputs all", "values of each kind"},
     {CASES_USUAL, "--m 130 --n 20 --k 140 --inputs all", "values of each kind"},
     {CASES_USUAL, "--sizes 128x256x64,35x37x19,130x261x70 --inputs special",
