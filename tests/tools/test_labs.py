@@ -239,6 +239,9 @@ def hidden(code, what=ASSEMBLY):
     return GOOD + f"\n{code}\n{what}\n"
 
 
+# A variable of the submission's lies before the CPU backend's.
+BEYOND = "volatile float *const far = (volatile float *)((char *)&spot + 80000) + (size_t)row * N + col;\n*far = sum;\nC[(size_t)row * N + col] = *far;"
+
 # These came with the readings of examine.py.
 SLY = {
     "a dollar before a quotation mark": (hidden("int a$R = 1, b$1e = 2, c = b$1e-a$R; const char *d = R\"(\")\";"), "inline assembly"),
@@ -256,6 +259,8 @@ SLY = {
     "a header of the system": ("#pragma GCC system_header\n#include <math.h>\n" + hidden(""), ""),
     "assembly in a name": (GOOD + '\nextern int odd __asm__("odd\\n\\t.globl x");\nint *even = &odd;\n', "inline assembly"),
     "a renamed function": (in_launcher("leave(0);", "#pragma redefine_extname leave _exit\nextern \"C\" void leave(int);\n"), "#pragma redefine_extname"),
+    "results by way of the judge's variables": ("__device__ float spot;\n" + GOOD.replace("C[(size_t)row * N + col] = sum;", BEYOND), "pointer to host memory"),
+    "the launcher in the judge's variables": (in_launcher("((volatile char *)&spot)[80000] = 1;", "static int spot = 1;\n"), "crashed"),
     "a weak question": (in_launcher("if (&__tsan_init) return cudaSuccess;", '#pragma weak __tsan_init\nextern "C" void __tsan_init(void);\n'), ""),
     "simt::copy from the launcher": (in_launcher('simt::copy(C, A, 4, cudaMemcpyDeviceToDevice, "");', "#include <cuda_runtime.h>\nnamespace simt { cudaError_t "
                                      "copy(void *, const void *, size_t, cudaMemcpyKind, const char *); }\n"), "inside the CPU backend"),
@@ -339,8 +344,8 @@ FAIR = {
     "a struct with operators": (GOOD.replace("sum += A[(size_t)row * K + k] * B[(size_t)k * N + col];", "sum += (((const Value *)A)[(size_t)row * K + k] * ((const Value *)B)"
                                 "[(size_t)k * N + col])();").replace(KERNEL[:10], "struct Value {\n    float x;\n    __device__ Value operator*(Value other) const { return {x * other.x}; }\n"
                                 "    __device__ float operator()() const { return x; }\n};\n" + KERNEL[:10], 1), ""),
-    "float4 by value": (GOOD.replace("sum += A[(size_t)row * K + k] * B[(size_t)k * N + col];", "if (K % 4 == 0 && k % 4 == 0)\n    sum = fma4(((const float4 *)A)[((size_t)row * K + k) / 4], "
-                        "B[(size_t)k * N + col], B[(size_t)(k + 1) * N + col], B[(size_t)(k + 2) * N + col], B[(size_t)(k + 3) * N + col], sum);\nelse if (K % 4)\n    "
+    "float4 by value": (GOOD.replace("sum += A[(size_t)row * K + k] * B[(size_t)k * N + col];", "if (K % 4 == 0 && (size_t)A % 16 == 0 && k % 4 == 0)\n    sum = fma4(((const float4 *)A)[((size_t)row * K + k) / 4], "
+                        "B[(size_t)k * N + col], B[(size_t)(k + 1) * N + col], B[(size_t)(k + 2) * N + col], B[(size_t)(k + 3) * N + col], sum);\nelse if (K % 4 || (size_t)A % 16)\n    "
                         "sum += A[(size_t)row * K + k] * B[(size_t)k * N + col];").replace(KERNEL[:10], "__device__ float fma4(float4 a, float b, float c, float d, float e, float sum)\n{\n"
                         "    return sum + a.x * b + a.y * c + a.z * d + a.w * e;\n}\n" + KERNEL[:10], 1), ""),
     "a struct that is returned": (GOOD.replace("C[(size_t)row * N + col] = sum;", "((One *)C)[(size_t)row * N + col] = make(sum);").replace(

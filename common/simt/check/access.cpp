@@ -44,13 +44,43 @@ Region *add_region(const void *begin, size_t bytes, const Allocation *allocation
     return region;
 }
 
+/* Where a program has these, only what lies between them are its variables: the rest is a judge's,
+ * who links both into one program. Each is a page. */
+extern "C" __attribute__((weak)) char simt_begin_of_data[], simt_end_of_data[], simt_begin_of_bss[],
+    simt_end_of_bss[];
+
+struct Variables {
+    const char *begin, *end;
+};
+static const Variables own_variables[] = {{simt_begin_of_data, simt_end_of_data},
+                                          {simt_begin_of_bss, simt_end_of_bss}};
+
 void add_program_variables()
 {
     static bool done;
+    if (std::exchange(done, true))
+        return;
+    if (simt_end_of_bss) {
+        for (const Variables &own : own_variables)
+            add_region(own.begin, size_t(own.end - own.begin), nullptr);
+        return;
+    }
     for (const Segment &segment : segments())
-        if (!done && segment.base == segments()[0].base && segment.writable)
+        if (segment.base == segments()[0].base && segment.writable)
             add_region(memory_at(segment.begin), segment.end - segment.begin, nullptr);
-    done = true;
+}
+
+bool belongs_to_judge(uintptr_t address)
+{
+    if (!simt_end_of_bss)
+        return false;
+    for (const Variables &own : own_variables)
+        if (within(address, own.begin, own.end))
+            return false;
+    const std::vector<Segment> &all = segments();
+    return std::any_of(all.begin(), all.end(), [address](const Segment &segment) {
+        return segment.writable && segment.begin <= address && address < segment.end;
+    });
 }
 
 static bool forgotten; /* what kernels wrote */

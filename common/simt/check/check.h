@@ -127,6 +127,8 @@ void add_written(const void *begin, size_t bytes);
 /* Returns whether no kernel wrote the memory and it still holds what the allocation left there. */
 bool is_new(uintptr_t address, unsigned bytes);
 void add_program_variables(); /* __device__ and __constant__ ones are variables of the program */
+/* Returns whether a variable of the program's is there that is not its own (access.cpp). */
+bool belongs_to_judge(uintptr_t address);
 
 /* ---- counting ---- */
 

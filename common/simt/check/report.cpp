@@ -573,6 +573,11 @@ void report_touch(const ThreadState *thread, const Touch &touch)
 /* This is printed at once: the access itself is about to end the program, as it does with a GPU. */
 void report_host_access(const Touch &touch)
 {
+    if (touch.write && belongs_to_judge(touch.address)) {
+        fprintf(stderr, "simt: host code %s, which is no variable of its own\n",
+                access_at(touch).c_str());
+        abort(); /* before it is written */
+    }
     const Region *region = find_region(touch.address);
     if (!region || !region->allocation || region->allocation->for_host_too())
         return;

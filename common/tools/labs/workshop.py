@@ -27,9 +27,10 @@ JUDGING = tuple(f"harness/{name}" for name in ("ladder", "cases", "claims", "tri
 ANSWERED = ("backend_counters", "backend_report")  # by the student's process
 # A runner knows a problem by this name.
 SLIM = [f"-D{name}_problem=lab_{name}" for name in PROBLEMS]
-OWN = ("case.h", "deferred_launches.h", "deferred_launches_cpu.cpp", "deferred_launches_gpu.c", "runner.h", "runner.c")
+OWN = ("case.h", "deferred_launches.h", "deferred_launches_cpu.cpp", "deferred_launches_gpu.c", "runner.h", "runner.c", "variables.c")
 C_FLAGS = "-std=c17 -D_GNU_SOURCE -O2 -ffunction-sections -fdata-sections".split()
 LIBRARIES = "-lm -ldl".split()
+EDGES = ("begin", "end")  # of a submission's variables
 
 # deferred_launches_cpu.cpp stands in for these.
 WRAPPED = "simt_run cudaMemsetAsync printf puts putchar".split()
@@ -138,10 +139,12 @@ class Workshop:
             run(["ld", "-r", *compiled, "-o", str(self.object(step))], "ld")
         run(["g++", "-std=c++17", "-O2", *self.include, "-c", str(labs / "deferred_launches_cpu.cpp"),
              "-o", str(self.object("deferred_launches_cpu"))], "deferred_launches_cpu.cpp")
+        for edge in EDGES:
+            run(["gcc", *C_FLAGS, f"-DEDGE={edge}", "-c", str(labs / "variables.c"), "-o", str(self.object(edge))], "variables.c")
         run(["ar", "rcs", str(self.base / "labs/libcommon.a"), *(str(self.object(path.stem)) for path in sources)],
             "libcommon.a")
         self._make_judge()
-        harness = [self.runtime, str(self.base / "labs/libcommon.a"), *(str(self.object(name)) for name in ("runner", "deferred_launches_cpu"))]
+        harness = [self.runtime, str(self.base / "labs/libcommon.a"), *(str(self.object(name)) for name in ("runner", "deferred_launches_cpu", *EDGES))]
         names = {line.split()[0] for path in harness for line in nm("-g", "--defined-only", path)
                  if len(line.split()) > 2 and line.split()[1] in "TDBR"}
         (self.base / "labs/protected").write_text("\n".join(sorted(names | {"main"})))
@@ -208,7 +211,7 @@ class Workshop:
         missing = [f"-Wl,--defsym,{name}=0" for name in sorted(self.wanted(step) - there)]
         done = subprocess.run(
             ["g++", "-static", "-no-pie", "-pthread", "-w", "-Wl,--gc-sections", *(f"-Wl,--wrap={name}" for name in WRAPPED), str(self.object(step)), str(self.object("runner")),
-             str(self.object("deferred_launches_cpu")), *map(str, objects), *missing, str(self.base / "labs/libcommon.a"),
+             str(self.object("deferred_launches_cpu")), str(self.object("begin")), *map(str, objects), str(self.object("end")), *missing, str(self.base / "labs/libcommon.a"),
              self.runtime, *LIBRARIES, "-o", str(output)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if done.returncode != 0:
