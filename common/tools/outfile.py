@@ -1,13 +1,17 @@
 """Results that a person asked for: a file appears whole or not at all, and never over what git tracks.
 
     outfile.writable(path)      raises Refused where no result may be written; called before the work is done
+    outfile.cleared(path)       the same, and removes an older result
     outfile.write(path, text)   writes it beside, then renames it
     outfile.told(main)          runs a program's main(arguments); what is Refused is one sentence and exit status 2
 """
 import os
 import pathlib
+import secrets
 import subprocess
 import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Refused(Exception):
@@ -15,40 +19,68 @@ class Refused(Exception):
 
 
 def tracked(path):
-    """Says whether git tracks the file. Where there is no git, nothing is tracked."""
+    """Says whether the project's own git tracks the file. No other is asked: the configuration of a repository names programs, and
+    git runs them. Where there is no git, nothing is tracked."""
+    here = path.parent.resolve() / path.name  # a link is replaced, and not what it leads to
+    if not here.is_relative_to(ROOT):
+        return False
     try:
-        command = ["git", "-C", path.parent, "ls-files", "--error-unmatch", "--", path.name]
+        command = ["git", "-C", ROOT, "-c", "core.fsmonitor=false", "ls-files", "--error-unmatch", "--", here.relative_to(ROOT)]
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
 
-def writable(path):
+def special(path):
+    """Says whether this is a pipe or a device, which is written to as it is."""
+    return path.exists() and not path.is_file()
+
+
+def named(path):
+    """Returns the path of a file that may be replaced, whoever may write to it."""
     path = pathlib.Path(path)
     if path.is_dir():
         raise Refused(f"{path} is a folder; name a file")
     if not path.parent.is_dir():
         raise Refused(f"{path} cannot be written: there is no folder {path.parent}")
+    if tracked(path):
+        raise Refused(f"{path} is a file of the project, which git tracks; choose another name")
+    return path
+
+
+def writable(path):
+    path = named(path)
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise Refused(f"{path} cannot be written: permission denied")
-    if tracked(path.resolve()):
-        raise Refused(f"{path} is a file of the project, which git tracks; choose another name")
+
+
+def cleared(path):
+    """What lies there, from an earlier run or from somebody else, must not pass for a result if this run ends without one."""
+    path = named(path)
+    if not special(path):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise Refused(f"{path} cannot be removed: {error.strerror.lower()}") from None
+    writable(path)
 
 
 def write(path, text):
-    """Writes a text, or bytes. A pipe or a device is written to as it is."""
+    """Writes a text, or bytes."""
     path = pathlib.Path(path)
     data = text.encode() if isinstance(text, str) else text
-    special = path.exists() and not path.is_file()
-    beside = path if special else path.with_name(f"{path.name}.{os.getpid()}")
     try:
+        if special(path):
+            path.write_bytes(data)
+            return
+        beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        file = open(beside, "xb")  # never through a link, nor into a file that somebody has put there
         try:
-            beside.write_bytes(data)
-            if not special:
-                beside.replace(path)
+            with file:
+                file.write(data)
+            beside.replace(path)
         finally:
-            if not special:
-                beside.unlink(missing_ok=True)
+            beside.unlink(missing_ok=True)
     except OSError as error:
         raise Refused(f"{path} cannot be written: {error.strerror.lower()}") from None
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the grader.
 
-    tests/tools/test_labs.py [NAME ...]  formats, sandbox, names, variants, given, readers, own, bodies, speed, fallback, hostile, deadline, report, class, slurm (default: all)
+    tests/tools/test_labs.py [NAME ...]  formats, sandbox, names, results, variants, given, readers, own, bodies, speed, fallback, hostile, deadline, report, class, slurm (default: all)
 
 `class` is the longest: solutions, mistakes and cheats of step 01, thirty at a time, are graded by the program itself, and
 every one must end in time with a valid results file, the right score and nothing told or left behind.
@@ -539,6 +539,46 @@ def test_names():
     print("  links, loops, pipes, folders, large files, odd names, wrong paths", flush=True)
 
 
+def test_results():
+    """A results file is the grader's or there is none. Nothing that lies where it goes is run, followed, kept or taken for it."""
+    with tempfile.TemporaryDirectory() as name:
+        top, ran = pathlib.Path(name), pathlib.Path(name) / "ran"
+        folder = pathlib.Path(submit(top / "student", GOOD))
+        for command in (["init", "-q", "."], ["add", "."], ["config", "core.fsmonitor", f"touch '{ran}'; false"]):
+            subprocess.run(["git", "-C", str(folder), *command], check=True)
+        (top / "kept").write_text("kept")
+        out = folder / "result.json"
+        for what, make in {"a file": lambda: out.write_text("forged"), "a file to read": lambda: (out.write_text("forged"), out.chmod(0o444)),
+                           "a link": lambda: out.symlink_to(top / "kept"), "a link to nothing": lambda: out.symlink_to("nothing")}.items():
+            make()
+            done = grade_by_program(folder, out, "classroom50", "no such kernel")
+            expect(done.returncode == 2 and not os.path.lexists(out), f"{what} survives a grading that failed: {done.stderr}")
+            out.unlink(missing_ok=True)
+        out.write_text("forged")
+        process = subprocess.Popen([sys.executable, str(ROOT / "common/tools/labs/grade.py"), "01", str(folder), str(out), "classroom50"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(2)
+        process.kill()
+        process.wait()
+        expect(not out.exists(), "a forged file survives a grading that was killed")
+        old = os.umask(0o027)
+        # Where everybody may write, somebody knows this process's number.
+        (folder / f"result.json.{os.getpid()}").symlink_to(top / "kept")
+        grade.outfile.write(out, "results")
+        os.umask(old)
+        expect(out.read_text() == "results" and out.stat().st_mode & 0o777 == 0o640, f"a result has the mode {out.stat().st_mode:o}")
+        expect((top / "kept").read_text() == "kept", "a result went through a link")
+        expect(not ran.exists(), "the submission's git ran a program")
+        expect([path.name for path in folder.glob("result.json*") if not path.is_symlink()] == ["result.json"], "something is left beside a result")
+        for where, words in ((folder / ("n" * 250), "file name too long"), (pathlib.Path("/dev/full"), "no space left")):
+            try:
+                grade.outfile.write(where, "results")
+                expect(False, f"{where} can be written")
+            except grade.outfile.Refused as refusal:
+                expect(words in str(refusal), f"{where}: {refusal}")
+    print("  files, links and a program of git where a result goes", flush=True)
+
+
 def test_fallback():
     """Without namespaces, and when nothing inspects symbols, attacks must earn nothing either."""
     hostile = {
@@ -910,7 +950,7 @@ def test_slurm_cluster():
         print(f"  {size} submissions in {seconds:.0f} s on {os.cpu_count()} cores; points of the first: {scores[:len(kinds)]}", flush=True)
 
 
-TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "variants": test_variants,
+TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "results": test_results, "variants": test_variants,
          "given": test_given_kernels, "readers": test_readers, "own": test_own_kernels, "bodies": test_bodies_of_others, "speed": test_speed, "fallback": test_fallback,
          "hostile": test_hostile, "deadline": test_deadline, "report": test_report, "class": test_class, "slurm": test_slurm_cluster}
 

@@ -486,7 +486,7 @@ def main(arguments):
     try:
         if output != "-":
             pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
-            outfile.writable(output)
+            outfile.cleared(output)
         ladder = os.environ.get("LADDER") or "core"
         grading = Grading(step, submission, os.environ.get("LAB_SEED"), *arguments[4:5], ladder="" if ladder == "all" else ladder)
     except (Unable, outfile.Refused, OSError, ValueError) as problem:
