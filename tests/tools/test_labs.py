@@ -400,6 +400,13 @@ def submit(folder, text):
     return folder
 
 
+def nest(folder, depth):
+    """Makes folders in one another."""
+    for _ in range(depth):
+        folder = folder / "d"
+        folder.mkdir()
+
+
 def grade_by_program(submission, results, form, kernel="", step="01", **environment):
     return subprocess.run([sys.executable, str(ROOT / "common/tools/labs/grade.py"), step, str(submission), str(results), form, kernel],
                           env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -520,6 +527,12 @@ def test_names():
                 (top / what / place).write_text(GOOD)
             test = grade.Grading("01", top / what, "files", "coalesced").grade()["tests"][0]
             expect(words in test["reason"] and test["status"] == "ungraded", f"{what}: {test['reason']}")
+        deep = pathlib.Path(submit(top / "deep", None))
+        nest(deep, 1500)
+        results = grade.Grading("01", deep, "files").grade()
+        reasons = {test["kernel"]: test["reason"] for test in results["tests"]}
+        expect(results["score"] == OTHER and "2_coalesced.cu is not in the submission" in reasons.get("coalesced", ""), f"deep folders: {reasons}")
+        subprocess.run(["rm", "-r", str(deep)], check=True)  # Python's rmtree() goes no deeper than its stack
         for odd in ("o'brien", "line\nline\n", "$(shell touch a) $(touch b) `touch c`", "-n; touch d", "ünder \"score\" #1"):
             submit(top / odd, GOOD)
             results = top / f"results of {odd}"

@@ -18,11 +18,13 @@ results which case failed and where. LAB_SECONDS (600) is the time for all of it
 ungraded. LAB_CASES says who sees the tests of hidden cases in Gradescope's form: visible (the default), hidden,
 after_due_date, after_published. LAB_LEADERBOARD=file.csv collects the times of GPU runs.
 """
+import contextlib
 import csv
 import ctypes
 import difflib
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -171,9 +173,15 @@ class Grading:
 
     def instead_of(self, name):
         """Says what the submission holds where a file is missing: the same name in another folder, a name much like it, or
-        what else. Looks at names alone, at the first FOUND of them."""
-        names = [str(pathlib.Path(folder, file).relative_to(self.submission)) for folder, _, files in os.walk(self.submission)
-                 for file in sorted(files)[:FOUND]][:FOUND]
+        what else. Looks at names alone, at the first FOUND of them, in as many folders."""
+        folders, names = [self.submission], []
+        for folder in itertools.islice(folders, FOUND):  # which grows: what lies on top comes first
+            with contextlib.suppress(OSError), os.scandir(folder) as entries:
+                for entry in sorted(itertools.islice(entries, FOUND), key=lambda entry: entry.name):
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    elif len(names) < FOUND:
+                        names.append(os.path.relpath(entry.path, self.submission))
         last = pathlib.Path(name).name
         others = {pathlib.Path(other).name for other in self.lab["files"]} - {last}
         alike = difflib.get_close_matches(last, {pathlib.Path(found).name for found in names} - others, 1, 0.8)
