@@ -10,17 +10,18 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LADDERS = ("", "limit/", "hopper/", "decode/", "backward/", "variants/")  # the core ladder is in the step's own folder
 
-# These read like the compiler's preprocessor, and like common/simt/translate.cpp; tests/tools/test_labs.py compares them.
+# These read like the compiler's preprocessor, and like common/simt/translate.cpp; tests/tools/test_labs.py compares them. What is
+# not closed goes on to the end of its line or of the text, so that no text is read again and again.
 NAME = r"(?:[^\W\d]|\$|\\(?=[uU]))(?:\w|\$|\\(?=[uU]))*"
-RAW_STRING = r'(?<![\w$\\])(?:u8|[uUL])?R"(?P<{0}>[^()\\\s]{{0,16}})\((?s:.*?)\)(?P={0})"'
-QUOTED = r'"(?:\\[\s\S]|[^"\\\n])*"|\'(?:\\[\s\S]|[^\'\\\n])*\''
+RAW_STRING = r'(?<![\w$\\])(?:u8|[uUL])?R"(?P<{0}>[^()\\\s]{{0,16}})\((?s:.*?)(?:\)(?P={0})"|\Z)'
+QUOTED = r'"(?:\\[\s\S]|[^"\\\n])*"?|\'(?:\\[\s\S]|[^\'\\\n])*\'?'
 STRING = rf"(?:(?<![\w$\\])(?:u8|[uUL]))?(?:{QUOTED})"
 DIRECTIVE = r"(?<![^\n])[ \t]*#(?:\\\n|[^\n])*"  # a line of the preprocessor with its continuation
 NUMBER = r"\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.$]|\\(?=[uU]))*"
 OPERATORS = r"<<<|>>>|<<=|>>=|->|\+\+|--|::|<<|>>|[-+*/%&|^<>=!]=|&&|\|\|"
 TOKEN = re.compile(rf"(?:{RAW_STRING.format('end')}|{STRING})(?:{NAME})?|{NUMBER}|{NAME}|{OPERATORS}|[^\w\s]")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
-COMMENT_OR_STRING = re.compile(rf"{RAW_STRING.format('end')}|{STRING}|{NUMBER}|{NAME}|(?P<comment>/\*.*?\*/|//(?:\\\n|[^\n])*)", re.DOTALL)
+COMMENT_OR_STRING = re.compile(rf"{RAW_STRING.format('end')}|{STRING}|{NUMBER}|{NAME}|(?P<comment>/\*.*?(?:\*/|\Z)|//(?:\\\n|[^\n])*)", re.DOTALL)
 
 
 def blanked(text):

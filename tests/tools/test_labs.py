@@ -866,9 +866,18 @@ def test_report():
             results = {"step": STEP, "title": STEP, "score": 10 * right, "max": 10, "seconds": 1, "protection": "", "not_judged": [],
                        "timings": [], "seed": "", "cases": [], "tests": tests}
             (top / "graded" / f"s{student}.json").write_text(formats.gradescope(results))
+        odd = top / "class/s0"  # what would take for ever to read, and what nobody grades
+        (odd / STEP / "1_uncoalesced.cu").write_text('R"(")' * 40000)
+        (odd / STEP / "2_coalesced.cu").write_text("/" * (grade.LIMIT + 1))
+        os.mkfifo(odd / "more.cu")
+        nest(odd, 1500)
+        begin = time.monotonic()
         done = subprocess.run(["make", "-s", "-C", str(ROOT), "class-report", f"GRADED={top}/graded", f"SUBMISSIONS={top}/class", f"OUT={top}/out"],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=120)
         expect(done.returncode == 0, f"class-report: {done.stdout}")
+        expect("s0: 2_coalesced.cu is not a regular file" in done.stdout, f"class-report says nothing of a large file: {done.stdout}")
+        expect(time.monotonic() - begin < 60, f"class-report: {time.monotonic() - begin:.0f} s for an odd file")
+        subprocess.run(["rm", "-r", str(odd)], check=True)
         table, page = (top / "out.csv").read_text(), (top / "out.html").read_text()
         expect("s4,10,10,kept" in table and "s5,0,0,not kept" in table, f"the report's table: {table}")
         expect("<td>6</td><td>coalesced</td><td>an output is wrong</td>" in page, "the report has no mistake")

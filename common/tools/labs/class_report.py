@@ -20,7 +20,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import outfile  # noqa: E402
-from source import tokens_of  # noqa: E402
+from source import ROOT, of_steps, tokens_of  # noqa: E402
+from workshop import LIMIT, NotBuilt, submitted  # noqa: E402
 
 GRAM = 12  # tokens: two submissions share a piece of so many when names are left out
 COMMON = 0.25  # what so many of a class have in common is the handout's, or the lesson's
@@ -62,13 +63,24 @@ def mistakes(results):
     return sorted(((what, kernel, names) for (what, kernel), names in said.items()), key=lambda entry: -len(entry[2]))
 
 
+def sources(folder):
+    """Yields the texts that a submission has where the grader would take a kernel from."""
+    for path in of_steps("*.cu*"):
+        step, name = path.relative_to(ROOT).as_posix().split("/", 1)
+        try:
+            yield submitted(folder, step, name).decode(errors="replace")
+        except FileNotFoundError:
+            pass
+        except (OSError, NotBuilt, ValueError):
+            print(f"{folder}: {name} is not a regular file of at most {LIMIT} bytes", file=sys.stderr)
+
+
 def pieces(folder):
     """Returns the pieces of a submission's sources: every name is the same, so that renaming hides nothing."""
     found = set()
-    for path in sorted(pathlib.Path(folder).rglob("*.cu*")):
-        if path.is_file() and not path.is_symlink():
-            words = ["x" if re.match(r"[A-Za-z_]", word) else word for word, _, _ in tokens_of(path.read_text(errors="replace"))]
-            found |= {hash(tuple(words[i:i + GRAM])) for i in range(len(words) - GRAM + 1)}
+    for text in set(sources(folder)):
+        words = ["x" if re.match(r"[A-Za-z_]", word) else word for word, _, _ in tokens_of(text)]
+        found |= {hash(tuple(words[i:i + GRAM])) for i in range(len(words) - GRAM + 1)}
     return found
 
 

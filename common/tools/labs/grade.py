@@ -46,7 +46,7 @@ import outfile
 import sandbox
 import workshop
 from sandbox import Limits, Unable
-from workshop import NotBuilt, Refused
+from workshop import LIMIT, NotBuilt, Refused
 
 SECONDS = 600  # for a whole grading; a run of a kernel gets a 60th of it, at most 10, of processor time
 RUN_MEGABYTES, RUN_THREADS = 2048, 1024  # a cooperative launch has a thread for each block
@@ -56,7 +56,6 @@ POINTS = 10  # of a kernel for which lab.json names none
 SHARES = {"claims": 0.2, "orders": 0.2, "speed": 0.2}
 WITHOUT_CLAIM = 0.1  # of the points is left to a kernel that is right and does not do what its rung is about
 NO_SPEED, FULL_SPEED = 0.2, 0.9  # the reference's time over the student's: nothing, and all points
-LIMIT = 1 << 20  # bytes of one submitted file
 FOUND = 200  # names of a submission that are looked at where one is missing
 REASON = 2000  # characters of a result's reason
 
@@ -138,38 +137,13 @@ class Grading:
         shutil.copytree(self.shop.base / step, self.folder / "source" / step)
         for name in self.lab["files"]:
             try:
-                text, target = self.read(step, name), self.folder / "source" / step / name
+                text, target = workshop.submitted(self.submission, step, name), self.folder / "source" / step / name
                 target.parent.mkdir(exist_ok=True)
                 target.write_bytes(text)
             except FileNotFoundError:
                 self.not_taken[name] = f"{name} is not in the submission{self.instead_of(name)}"
             except (OSError, NotBuilt, ValueError):  # a link, a loop of links, a pipe, a folder
                 self.not_taken[name] = f"{name} is not a regular file of at most {LIMIT} bytes"
-
-    def read(self, step, name):
-        """Returns a regular file of the submission, whatever it holds. No link leads out of the submission."""
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        top = os.open(self.submission, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            # The file may be in the step's folder or not, and in its ladder's folder or, after an upload, not.
-            for way in (pathlib.Path(*folders) for folders in ((step, name), (name,), (step, pathlib.Path(name).name), (pathlib.Path(name).name,))):
-                try:
-                    folder = os.dup(top)
-                    for part in way.parts[:-1]:
-                        inner = os.open(part, flags | os.O_DIRECTORY, dir_fd=folder)
-                        os.close(folder)
-                        folder = inner
-                    text = workshop.read_regular(pathlib.Path(way.name), LIMIT + 1, folder)
-                except FileNotFoundError:
-                    continue
-                finally:
-                    os.close(folder)
-                if len(text) > LIMIT:
-                    raise ValueError
-                return text
-        finally:
-            os.close(top)
-        raise FileNotFoundError
 
     def instead_of(self, name):
         """Says what the submission holds where a file is missing: the same name in another folder, a name much like it, or
