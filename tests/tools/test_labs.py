@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the grader.
 
-    tests/tools/test_labs.py [NAME ...]  formats, sandbox, names, results, variants, given, readers, own, bodies, speed, fallback, hostile, deadline, report, class, slurm (default: all)
+    tests/tools/test_labs.py [NAME ...]  formats, sandbox, names, results, places, variants, given, readers, own, bodies, speed, fallback, hostile, deadline, report, class, slurm (default: all)
 
 `class` is the longest: solutions, mistakes and cheats of step 01, thirty at a time, are graded by the program itself, and
 every one must end in time with a valid results file, the right score and nothing told or left behind.
@@ -19,6 +19,7 @@ import tempfile
 import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "common/tools" / name) for name in ("labs", "learn", "broken")]
+import examine
 import formats
 import grade
 import handout
@@ -254,8 +255,8 @@ SLY = {
     "a continued comment": (hidden("// is this a comment? \\\n/*\nint one; // */"), "inline assembly"),
     "digraphs": (GOOD.replace("__global__", "<:<:gnu::no_sanitize_thread:>:> __global__"), "no_sanitize_thread"),
     "spaced brackets": (GOOD.replace("__global__", "[ /* */ [gnu::no_sanitize_thread] ] __global__"), "no_sanitize_thread"),
-    "a forged line marker": (hidden('# 1 "/usr/include/math.h" 1 3', ASSEMBLY + '\n# 90 "2_coalesced.cu" 2'), ""),
-    "a line of another file": (hidden('#line 1 "/usr/include/math.h"'), "inline assembly"),
+    "a forged line marker": (hidden('# 1 "/usr/include/math.h" 1 3', ASSEMBLY + '\n# 90 "2_coalesced.cu" 2'), "like #line"),
+    "a line of another file": (hidden('#line 1 "/usr/include/math.h"'), "like #line"),
     "a header of the system": ("#pragma GCC system_header\n#include <math.h>\n" + hidden(""), ""),
     "assembly in a name": (GOOD + '\nextern int odd __asm__("odd\\n\\t.globl x");\nint *even = &odd;\n', "inline assembly"),
     "a renamed function": (in_launcher("leave(0);", "#pragma redefine_extname leave _exit\nextern \"C\" void leave(int);\n"), "#pragma redefine_extname"),
@@ -590,6 +591,41 @@ def test_results():
             except grade.outfile.Refused as refusal:
                 expect(words in str(refusal), f"{where}: {refusal}")
     print("  files, links and a program of git where a result goes", flush=True)
+
+
+# Each gives the lines behind it other numbers, or looks as if it did.
+NUMBERED = ["#line 50", "%: line 50", '# 50 "f"', "# 5'0", '# 50 R"(f)"', "# 50 // f", "#\\\nline 50", "#li\\  \nne 50", "/* a\n*/ # /* b */ line 50",
+            "\ufeff#line 50", "\f#\vline 50", "\0# line 50", "/\\\n/ /*\n#line 50\n//*/", 'const char *a = R"()\\\n" R"x()";\n#line 50\n//)x"', "#if 1\n#line 50\n#endif"]
+UNNUMBERED = ["// #line 50", "/* #1 load\n   #2 add */", "#define line 50", "#if 1 // line 50\n#endif", "int a = 50; // # 50", 'const char *a = "#line 50";',
+              "#pragma unroll", "??=line 50", "#define A(x) #x\n#define B A(line 50)", "int a = 5 % 2; /* # 50 */"]
+
+
+def test_places():
+    """A place in the results is one that the checked build found, under its own number: a submission cannot tell a size by it."""
+    with tempfile.TemporaryDirectory() as name:
+        for number, text in enumerate(NUMBERED + UNNUMBERED):
+            (pathlib.Path(name) / "a.cu").write_text(text)
+            read = subprocess.run(["g++", "-std=c++17", "-w", "-E", "-P", "-x", "c++", "-"], input=text + "\nint at = __LINE__;", stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, text=True, check=False).stdout
+            moved = f"int at = {text.count(chr(10)) + 2};" not in read
+            expect(moved == (number < len(NUMBERED)), f"the compiler reads {text!r} as {read!r}")
+            try:
+                examine.examine_places("a.cu", "", pathlib.Path(name))
+                refused = False
+            except examine.Refused:
+                refused = True
+            expect(refused == moved, f"{text!r} is {'' if refused else 'not '}refused")
+        told, refuse = "a race on shared memory at 2_coalesced.cu", '#include "harness/refusal.h"\n'
+        for number, (text, words) in enumerate((
+                (in_sum("if (threadIdx.x == 0)\n    __syncthreads();"), ", at 2_coalesced.cu:"), (in_sum("\n#line 399\nassert(M < 0);", "#include <assert.h>\n"), "like #line"),
+                (in_sum("assert(M < 0);", "#include <assert.h>\n"), "an assertion of yours failed"),
+                (in_sum(f'if (M > 0) __assert_fail("", "{told}:77{" " * 600}", 1, "");', "#include <assert.h>\n"), "an assertion of yours failed"),
+                (without_launch(f'return refuse(cudaErrorInvalidValue, "{told}:%d", M);', refuse), "the launcher returned an error"),
+                (in_launcher(f'refuse(cudaErrorInvalidValue, "{told}:%d", M); cudaMemsetAsync((void *)8, 0, 8, stream);', refuse), "a kernel failed"))):
+            tests = grade.Grading("01", submit(f"{name}/{number}", text), "places", "coalesced").grade()["tests"]
+            reasons = " | ".join(test["reason"] for test in tests)
+            expect(words in reasons and (", at " in reasons) == (number == 0), f"a place, {number}: {reasons[:300]}")
+    print(f"  {len(NUMBERED)} directives, {len(UNNUMBERED)} that look like some, assertions, refusals", flush=True)
 
 
 def test_fallback():
@@ -972,7 +1008,7 @@ def test_slurm_cluster():
         print(f"  {size} submissions in {seconds:.0f} s on {os.cpu_count()} cores; points of the first: {scores[:len(kinds)]}", flush=True)
 
 
-TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "results": test_results, "variants": test_variants,
+TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "results": test_results, "places": test_places, "variants": test_variants,
          "given": test_given_kernels, "readers": test_readers, "own": test_own_kernels, "bodies": test_bodies_of_others, "speed": test_speed, "fallback": test_fallback,
          "hostile": test_hostile, "deadline": test_deadline, "report": test_report, "class": test_class, "slurm": test_slurm_cluster}
 

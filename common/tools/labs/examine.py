@@ -7,10 +7,12 @@
 - `calls`: GCC's own statements (-fdump-tree-optimized-raw) of the checked build. What reads or writes memory unwatched is seen here.
 - `symbols`: the object file.
 
-Text is written by a submission, but none of these texts: they are the compiler's.
+Text is written by a submission, but none of these texts: they are the compiler's. It leaves nothing of directives that number
+lines, so these are looked for in the files themselves.
 """
 import collections
 import os
+import pathlib
 import re
 import subprocess
 
@@ -142,6 +144,22 @@ def own_tokens(name, text, headers, folders, own):
                 raise Refused(f"{name} has line markers of its own")
             stack.pop()
     return " ".join(out)
+
+
+# #line 12, # 12 "file" and what may become one. Comments and strings are not told apart: whoever reads them otherwise than the
+# compiler misses one. Before this, lines that are continued are put together.
+BLANK = r"[ \t\f\v\r\0]*"
+CONTINUED = re.compile(rf"\\{BLANK}\n")
+PLACE = re.compile(rf"""(?:^|\*/){BLANK}(?:\#|%:){BLANK}(?:line\b|/\*|[\d']+{BLANK}(?:R?"|/[/*]|$))""", re.M)
+
+
+def examine_places(name, headers, own):
+    """Refuses a file below the folder `own`, and those there that it includes, where lines are given other numbers: what is reported
+    at a line could then tell a number of the submission's choice."""
+    paths = {os.path.normpath(path) for path in re.findall(r"^\.+ (.*)$", headers, re.M)}
+    for path in (own / name, *sorted(path for path in paths if path.startswith(f"{own}/"))):
+        if PLACE.search(CONTINUED.sub("", pathlib.Path(path).read_text("utf-8-sig", "replace"))):
+            raise Refused(f"{os.path.relpath(path, own)} has a directive like #line, or # with a line's number, which a submission may not")
 
 
 def examine_tokens(name, own):

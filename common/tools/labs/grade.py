@@ -274,7 +274,7 @@ class Grading:
                 yield knob[what][kernel["name"]][value]
 
     def told(self, reply, options):
-        """Returns what a student may read of a verdict that is no pass."""
+        """Returns what a student may read of a verdict that is no pass: a place only where the checked build found one."""
         place = re.search(r"([\w.-]+\.cuh?):(\d{1,5})\b", reply.get("report", ""))
         there = f", at {place[1]}:{place[2]}" if place and any(pathlib.Path(name).name == place[1] for name in self.lab["files"]) else ""
         return reply["what"] + there + (f" ({options}: {reply['reason']})" if self.full else "")

@@ -225,8 +225,9 @@ int runner_main(const struct step *step)
 
     run.answer->magic = LAB_MAGIC;
     run.answer->end = run_request(&run, file);
+    const bool checked = *backend_report() || run.answer->end == LAB_KERNEL_ERROR;
     snprintf(run.answer->report, sizeof run.answer->report, "%s",
-             *backend_report() ? backend_report() : refusal());
+             checked ? backend_report() : refusal());
     for (size_t done = 0; done < total;) {
         const ssize_t wrote = pwrite(output, (char *)run.answer + done, total - done, (off_t)done);
         if (wrote <= 0)

@@ -272,6 +272,7 @@ class Workshop:
         if ending.status != 0:
             raise NotBuilt(f"{name} does not compile: {self.complaints(ending.output, source / step)}")
         text = {kind: read_regular(out / kind).decode(errors="replace") for kind in ("text.tokens", "text.headers", "text.s")}
+        examine.examine_places(name, text["text.headers"], source / step)
         examine.examine_tokens(name, examine.own_tokens(name, text["text.tokens"], text["text.headers"], (self.base, source), source / step))
         if check_symbols:
             asked, others = self.examine_object(out / "object.o", step)
