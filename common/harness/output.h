@@ -19,6 +19,15 @@ extern "C" {
  */
 bool output_is_open(void);
 
+/*
+ * A kernel's printf goes to standard output, too. After output_set_apart() that is stderr, where
+ * kernels can print what they like, and only between output_begin() and output_end() it is what the
+ * program was started with, where a tool reads the report. output_end() flushes in any case.
+ */
+void output_set_apart(void);
+void output_begin(void);
+void output_end(void);
+
 /* Returns false, with a message on stderr, when something written to the stream did not arrive. */
 bool output_arrived(FILE *stream);
 

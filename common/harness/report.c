@@ -1,5 +1,7 @@
 #include "report.h"
 
+#include "output.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -451,10 +453,12 @@ void report_results(const struct request *request, const char *device, const str
         print_table(request, device, results, count);
         return;
     }
+    output_begin();
     json_header(request, device);
     for (size_t index = 0; index < count; index++)
         json_row(request, &results[index], index == 0);
     printf("\n]}\n");
+    output_end();
 }
 
 void report_case(const struct request *request, const struct kernel *kernel,
@@ -462,11 +466,12 @@ void report_case(const struct request *request, const struct kernel *kernel,
 {
     if (!request->json)
         return;
+    output_begin();
     printf("{\"kernel\": \"%s\"", kernel->name);
     print_text("case", case_options(request->problem, one));
     print_text("wrong", one->wrong);
     printf(", \"check\": \"\"}\n");
-    fflush(stdout);
+    output_end();
 }
 
 void report_case_verdict(const struct request *request, const struct test_case *one,
@@ -475,12 +480,13 @@ void report_case_verdict(const struct request *request, const struct test_case *
     const struct verdict *verdict = &result->verdict;
     const char *options = case_options(request->problem, one);
     if (request->json) {
+        output_begin();
         printf("{\"kernel\": \"%s\"", result->kernel->name);
         print_text("case", options);
         print_text("wrong", one->wrong);
         print_verdict(verdict);
         printf("}\n");
-        fflush(stdout);
+        output_end();
     } else if (verdict->status == VERDICT_FAIL || verdict->status == VERDICT_REFUSED) {
         printf("%s %s (%s): %s\n", result->kernel->name, options, one->wrong,
                status_name(verdict->status));
@@ -507,6 +513,7 @@ void report_claims(const struct request *request, const struct kernel *kernel,
 {
     if (!request->json && claims->count == 0)
         printf("%-24s claims nothing that is counted\n", kernel->name);
+    output_begin();
     for (int i = 0; i < claims->count; i++) {
         const struct claim *claim = &claims->claim[i];
         const char *relation = claim->at_most ? "<=" : ">=";
@@ -522,7 +529,7 @@ void report_claims(const struct request *request, const struct kernel *kernel,
                    claim->bound, claim->options, claim->value, claim->kept ? "" : " BROKEN");
         }
     }
-    fflush(stdout);
+    output_end();
 }
 
 void report_running(const struct request *request, const struct kernel *kernel)

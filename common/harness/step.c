@@ -166,6 +166,8 @@ static enum step_status run_request(struct request *request)
         return STEP_PASSED;
     }
 
+    if (request->json)
+        output_set_apart();
     const char *complaint =
         request->trace ? backend_trace(request->trace, request->trace_block, request->trace_warp)
                        : "";

@@ -163,6 +163,19 @@ def test_piped(top):
     expect(len(lines) <= 25 + 3 and max(map(len, lines)) <= 100, "a verdict fits a screen", said)
 
 
+def test_prints(top):
+    """What a kernel prints is not taken for a report, and does no harm to it."""
+    launch = "    uncoalesced<<<"
+    body = "    if (row < M &&"
+    for what, *edit in (("a kernel that prints", body, f'    if (row == 0 && col == 0) printf("hello %d\\n", K);\n{body}'),
+                        ("a launcher that ends no line", launch, f'    printf("{{}}"); std::cout << "hello" << std::flush;\n{launch}')):
+        (top / FILE).write_text("#include <cstdio>\n#include <iostream>\n" + solution(edit))
+        status, said = once(top, "--kernel", "uncoalesced")
+        expect(status == 0 and "RIGHT in all" in said and "ours" in said, f"{what} is right", said)
+    shown = add_kernel.run(f"build/learn/{STEP}/program", "--kernel", "uncoalesced", cwd=top)[1]
+    expect("{}hello" in shown, "a run shows what it prints", shown)
+
+
 def test_taken_over(_):
     """This was written before the ladders had folders."""
     learn.WORK = ROOT / "build/learn/test"
@@ -372,7 +385,7 @@ def main():
         top = pathlib.Path(directory)
         add_kernel.copy_tree(top)
         for test in (test_words, test_hints, test_order, test_puzzles, test_progress_of_builds, test_piped, test_terminal, test_the_end,
-                     test_taken_over, test_renamed, test_two_sessions, test_broken, test_notebook):
+                     test_taken_over, test_renamed, test_two_sessions, test_broken, test_notebook, test_prints):
             test(top)
     print(f"{len(failures)} failed")
     return 1 if failures else 0
