@@ -5,6 +5,7 @@
     facts.source(NAME)      the path of its file
     facts.successors()      {OLD: NAME}, what kernels were called, in the order of their rows
     facts.called(NAME)      the kernel that it means now
+    facts.cases(NAME, LEVEL)  the cases of common/harness/cases.h that judge it, as a step's program names them
 
 What the members mean, struct kernel in common/harness/problem.h says. A string that a row leaves out is ""; shown_sizes are
 own_sizes then.
@@ -30,6 +31,13 @@ def steps():
 def kernels():
     """Returns the kernels by name, in reading order: names are unique."""
     return {kernel["name"]: kernel | {"step": step["step"]} for step in steps() for kernel in step["kernels"]}
+
+
+@functools.cache
+def cases(name, level):
+    steps()  # makes the program, too
+    done = subprocess.run([ROOT / "build/facts/facts", name, level], check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout.splitlines()
 
 
 def source(name):
