@@ -176,6 +176,50 @@ def test_prints(top):
     expect("{}hello" in shown, "a run shows what it prints", shown)
 
 
+def test_judged(top):
+    """A program that ends before it has judged every case, and every claim, is not believed."""
+    ends = """#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+static const int ended = [] {
+    std::stringstream words;
+    words << std::ifstream("/proc/self/cmdline").rdbuf();
+    if (words.str().find("ENDS") == std::string::npos)
+        return 0;
+    fputs("SAYS", stdout);
+    fflush(stdout);
+    _exit(0);
+}();
+"""
+    passes = '{"case": "--m 1", "check": "pass", "reason": ""}\\n'
+    for kernel, option, says, wanted in (("uncoalesced", "--cases", passes, "WRONG at m "),
+                                         ("coalesced", "--claims", "", "its claims could not be checked")):
+        path = ROOT / STEP / learn.find(kernel).about["file"]
+        initialiser = ends.replace("ENDS", option).replace("SAYS", says.replace('"', '\\"'))
+        (top / FILE).with_name(path.name).write_text(initialiser + path.read_text())
+        status, said = once(top, "--kernel", kernel)
+        expect(status == 1 and wanted in said and "ended with status 0" in said and "Traceback" not in said,
+               f"{kernel} that ends at {option}, saying '{says}', is not believed", said)
+
+
+def test_endless(top):
+    """What prints without end is ended, by its time, by that of all its lines, or by its bytes."""
+    program = top / "prints"
+    limits = learn.RUN_SECONDS, learn.TOTAL_SECONDS, learn.REPORT_BYTES
+    learn.RUN_SECONDS, learn.TOTAL_SECONDS, learn.REPORT_BYTES = 2, 4, 1 << 20
+    for what, script, within in (
+            ("one line, slowly", "while printf x; do sleep 0.1; done", "2 s"), ("lines, slowly", "while echo x; do sleep 0.1; done", "4 s"),
+            ("one line", "exec tr '\\0' x </dev/zero", "1 MiB of output"), ("on stderr", "exec yes >&2", "2 s")):
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        begin = time.monotonic()
+        (sizes, _, row), = learn.run_cases(program, "uncoalesced", "quick", learn.ORDERS[0], "1/1")
+        told = row["detector"] == "time" and f"did not end within {within}:" in row["reason"] and "--m" in sizes
+        expect(told and time.monotonic() - begin < 6, f"without end, {what}: ended", row)
+    learn.RUN_SECONDS, learn.TOTAL_SECONDS, learn.REPORT_BYTES = limits
+
+
 def test_taken_over(_):
     """This was written before the ladders had folders."""
     learn.WORK = ROOT / "build/learn/test"
@@ -385,7 +429,7 @@ def main():
         top = pathlib.Path(directory)
         add_kernel.copy_tree(top)
         for test in (test_words, test_hints, test_order, test_puzzles, test_progress_of_builds, test_piped, test_terminal, test_the_end,
-                     test_taken_over, test_renamed, test_two_sessions, test_broken, test_notebook, test_prints):
+                     test_taken_over, test_renamed, test_two_sessions, test_broken, test_notebook, test_prints, test_judged, test_endless):
             test(top)
     print(f"{len(failures)} failed")
     return 1 if failures else 0

@@ -12,6 +12,7 @@ terminal it waits for you to save, and takes h (hint), n (next), b (back), g NAM
 Elsewhere it checks once and ends with a status: 0 the rung is done, 1 it is not yet, 2 it cannot be checked.
 """
 import argparse
+import collections
 import concurrent.futures
 import contextlib
 import difflib
@@ -22,7 +23,6 @@ import re
 import select
 import subprocess
 import sys
-import tempfile
 import textwrap
 import time
 
@@ -45,6 +45,7 @@ MAKES_OWN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
 STEPS = handout.STEPS
 LINES, WIDTH = 25, 98  # of a verdict
 RUN_SECONDS, POLL_SECONDS = 30, 0.15
+TOTAL_SECONDS, REPORT_BYTES, SAID_BYTES = 600, 1 << 24, 600  # of all that a program reports, and of the last that it says
 ORDERS = ("inorder", "reversed", "random:7")
 
 # A kernel is judged by its problem's list of cases (common/harness/cases.h), at these levels in turn: the quick ones in each order
@@ -203,27 +204,70 @@ def make_checker():
         raise Unable(f"the CPU backend could not be built:\n{output[-2000:]}")
 
 
+def reported(program, *arguments, **environment):
+    """Returns the lines that a step's program reports, and the verdict on what it does not report: how it ended.
+
+    What a kernel prints is on stderr (common/harness/output.h), perhaps without end, so the last of it is kept."""
+    report, said, endless = bytearray(), b"", ""
+    with subprocess.Popen([str(program), *arguments], cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:
+        pipes = [process.stdout, process.stderr]
+        begin = line = time.monotonic()  # of the run, and of what its next line reports
+        while pipes and not endless:
+            for pipe in select.select(pipes, [], [], POLL_SECONDS)[0]:
+                piece = os.read(pipe.fileno(), 1 << 16)
+                if not piece:
+                    pipes.remove(pipe)
+                elif pipe is process.stderr:
+                    said = (said + piece)[-SAID_BYTES:]
+                else:
+                    report += piece
+                    if b"\n" in piece:
+                        line = time.monotonic()
+            now = time.monotonic()
+            if now - line > RUN_SECONDS:
+                endless = f"{RUN_SECONDS} s"
+            elif now - begin > TOTAL_SECONDS:
+                endless = f"{TOTAL_SECONDS} s"
+            elif len(report) > REPORT_BYTES:
+                endless = f"{REPORT_BYTES >> 20} MiB of output"
+        if endless:
+            process.kill()
+    lines = report.decode(errors="replace").split("\n")
+    if endless:
+        return lines, {"check": "FAIL", "detector": "time", "reason": f"did not end within {endless}: an endless loop?"}
+    ending = f"signal {-process.returncode}" if process.returncode < 0 else f"status {process.returncode}"
+    return lines, {"check": "FAIL", "detector": "crash", "reason": f"ended with {ending}. {said.decode(errors='replace').strip()}"}
+
+
+def rows_of(lines, *members):
+    """Returns the objects with these members, one a line. Another line is not the program's: an initialiser may print before it
+    begins."""
+    rows = []
+    for line in lines:
+        with contextlib.suppress(ValueError, RecursionError):
+            row = json.loads(line)
+            if isinstance(row, dict) and row.keys() >= set(members):
+                rows.append(row)
+    return rows
+
+
 def listed(program, *sizes):
     """Returns what the step's program says of its kernels without running them."""
-    output, status = tool([str(program), "--list", "--json", *sizes])
-    if status:
-        raise Unable(output)
-    return json.loads(output)
+    lines, ending = reported(program, "--list", "--json", *sizes)
+    try:
+        return json.loads("\n".join(lines))
+    except ValueError:
+        raise Unable(ending["reason"]) from None
 
 
 def run_row(program, kernel, sizes, order):
     """Returns what the program says of one kernel, the row of its JSON report."""
-    environment = dict(os.environ, SIMT_ORDER=order, SIMT_WORKERS="1")
-    command = [str(program), "--kernel", kernel, "--repeat", "1", "--json", *sizes.split()]
+    lines, ending = reported(program, "--kernel", kernel, "--repeat", "1", "--json", *sizes.split(), SIMT_ORDER=order, SIMT_WORKERS="1")
     try:
-        result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, errors="replace", check=False,
-                                timeout=RUN_SECONDS)
-        return json.loads(result.stdout)["kernels"][0]
-    except subprocess.TimeoutExpired:
-        return {"check": "FAIL", "detector": "time", "reason": f"did not end within {RUN_SECONDS} s: an endless loop?"}
-    except (ValueError, LookupError):
-        ending = f"signal {-result.returncode}" if result.returncode < 0 else f"status {result.returncode}"
-        return {"check": "FAIL", "detector": "crash", "reason": f"ended with {ending}. {result.stderr.strip()[-600:]}"}
+        return json.loads("\n".join(lines))["kernels"][0]
+    except (ValueError, LookupError, TypeError):
+        return ending
 
 
 def check_all(program, kernel, cases):
@@ -234,52 +278,22 @@ def check_all(program, kernel, cases):
         return [(*run, row) for run, row in zip(runs, rows)]
 
 
-def lines_of(process, seconds):
-    """Yields lines of a program's output; one that takes longer than this ends it."""
-    text = b""
-    while select.select([process.stdout], [], [], seconds)[0]:
-        piece = os.read(process.stdout.fileno(), 1 << 16)
-        if not piece:
-            return
-        *lines, text = (text + piece).split(b"\n")
-        yield from (line.decode(errors="replace") for line in lines)
-    process.kill()
-    raise TimeoutError
-
-
 def run_cases(program, kernel, level, order, part):
-    """Returns [(sizes, order, row)] of a part of one level's cases, as far as the program lives."""
-    environment = dict(os.environ, SIMT_ORDER=order, SIMT_WORKERS="1")
-    command = [str(program), "--kernel", kernel, "--cases", level, "--part", part, "--json"]
-    results, begun, said = [], None, tempfile.TemporaryFile("w+", errors="replace")
-    with said, subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=said) as process:
-        try:
-            for line in lines_of(process, RUN_SECONDS):
-                row = json.loads(line)
-                begun = None if row["check"] else row
-                if row["check"] not in ("", "skipped"):
-                    results.append((row["case"], order, row))
-        except TimeoutError:
-            process.wait()
-            wrong = {"check": "FAIL", "detector": "time", "reason": f"did not end within {RUN_SECONDS} s: an endless loop?"}
-        else:
-            ending = f"signal {-process.wait()}" if process.wait() < 0 else f"status {process.wait()}"
-            said.seek(0)
-            wrong = {"check": "FAIL", "detector": "crash", "reason": f"ended with {ending}. {said.read().strip()[-600:]}"}
-        if begun or not results:
-            results.append((begun["case"] if begun else "the first case", order, wrong))
-    return results
+    """Returns [(sizes, order, row)] of a part of one level's cases, as far as the program lives. The rows say which cases there
+    are: what is linked into the program may end it with status 0 before it has judged them."""
+    lines, ending = reported(program, "--kernel", kernel, "--cases", level, "--part", part, "--json", SIMT_ORDER=order, SIMT_WORKERS="1")
+    results = [(row["case"], order, row) for row in rows_of(lines, "case", "check", "reason") if row["check"] != "skipped"]
+    first, parts = map(int, part.split("/"))
+    missing = collections.Counter(facts.cases(kernel, level)[first - 1::parts]) - collections.Counter(sizes for sizes, _, _ in results)
+    return results + [(sizes, order, ending) for sizes in list(missing)[:1]]
 
 
 def claims_of(program, kernel):
     """Returns what the row claims and the kernel does, and why that cannot be said: one of both is empty."""
-    command = [str(program), "--kernel", kernel, "--claims", "--json"]
-    try:
-        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False, timeout=RUN_SECONDS)
-    except subprocess.TimeoutExpired:
-        return [], f"did not end within {RUN_SECONDS} s"
-    claims = [json.loads(line) for line in result.stdout.splitlines()]
-    return claims, "" if claims or result.returncode == 0 else result.stderr.strip()[-600:] or f"ended with status {result.returncode}"
+    lines, ending = reported(program, "--kernel", kernel, "--claims", "--json")
+    claims = rows_of(lines, "what", "relation", "bound", "value", "kept", "at")
+    promised = re.findall("[<>]=", facts.kernels()[kernel]["claims"])
+    return (claims, "") if len(claims) == len(promised) else ([], ending["reason"])
 
 
 def judge_cases(program, kernel, level):
