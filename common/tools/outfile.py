@@ -32,8 +32,8 @@ def tracked(path):
 
 
 def special(path):
-    """Says whether this is a pipe or a device, which is written to as it is."""
-    return path.exists() and not path.is_file()
+    """Says whether this is a pipe or a device, which is written to as it is; /dev/stdout is one, whatever it leads to."""
+    return path.exists() and (not path.is_file() or path.absolute().parts[1] in ("dev", "proc"))
 
 
 def named(path):
