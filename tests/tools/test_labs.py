@@ -137,7 +137,7 @@ CHEATS = {
     "another program": (in_launcher('system("true");', "#include <stdlib.h>\n"), "uses system"),
     "dlopen": (in_launcher('dlopen("libcublas.so", 1);', "#include <dlfcn.h>\n"), "uses dlopen"),
     "cuBLAS": (in_launcher("cublasSgemm_v2();", 'extern "C" int cublasSgemm_v2(void);\n'), "uses cublasSgemm_v2"),
-    "a giant allocation": (GOOD + "\n__device__ float much[1 << 28];\n__global__ void use() { much[threadIdx.x] = 1; }\n",
+    "a giant allocation": (GOOD + "\n__device__ float much[1 << 28];\n__global__ void use(float *p) { p[0] = much[threadIdx.x]++; }\n",
                            "global variables"),
     "writing outside": (in_launcher(f'fclose(fopen("{OUTSIDE}", "w"));', "#include <stdio.h>\n"), "fopen"),
     "a system call": (in_launcher('asm volatile("syscall" : : "a"(57));'), ""),
@@ -177,7 +177,7 @@ CHEATS = {
     "forged loads": (in_sum("__tsan_read4((void *)A);", 'extern "C" void __tsan_read4(void *);\n'), "uses __tsan_read4"),
     "memory of an OS thread": (in_sum("much[k] = sum;", "static thread_local float much[1 << 22];\n"), "uses thread_local"),
     "much shared memory": (through_function("__device__ float peek(const float *p)\n{\n    __shared__ volatile float much[1 << 18];\n"
-                                            "    much[0] = *p;\n    return much[0];\n}"), "bytes of shared variables"),
+                                            "    much[0] = *p;\n    return much[0];\n}"), "bytes of static shared memory"),
     "memory from the heap": (in_sum("float *much = (float *)malloc(4 * K); much[k] = sum; free(much);"), "uses simt_device_free"),
     "including another kernel": ('#include "1_uncoalesced.cu"\n' + GOOD.replace("TILE", "TILE_"), "includes 1_uncoalesced.cu"),
     "a long name": (in_launcher(f"{'a' * 200000}();", f"extern void {'a' * 200000}();\n"), "uses _Z200000aaa"),

@@ -305,6 +305,8 @@ class Workshop:
                                output.decode(errors="replace"), re.M)
             if found:
                 break
+        else:  # what simtcc itself refuses has no line
+            found = re.findall(r"^simtcc: error: .*: (\d+ bytes of static shared memory; a kernel has at most \d+)", output.decode(errors="replace"), re.M)
         return "; ".join(dict.fromkeys(line[:200] for line in found if line))[:600] or "the compiler gave up"
 
     # ------------------------------------------------------------------------------------------------------------------
