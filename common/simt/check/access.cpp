@@ -77,10 +77,7 @@ bool belongs_to_judge(uintptr_t address)
     for (const Variables &own : own_variables)
         if (within(address, own.begin, own.end))
             return false;
-    const std::vector<Segment> &all = segments();
-    return std::any_of(all.begin(), all.end(), [address](const Segment &segment) {
-        return segment.writable && segment.begin <= address && address < segment.end;
-    });
+    return in_segment(address, true);
 }
 
 static bool forgotten; /* what kernels wrote */
@@ -203,7 +200,7 @@ static void other_access(ThreadState *thread, const Touch &touch)
     const char *arguments = static_cast<const char *>(launch.arguments);
     if (on_thread_stack(pointer) ||
         within(touch.address, arguments, arguments + launch.argument_bytes) ||
-        (!touch.write && in_read_only_data(touch.address)))
+        (!touch.write && in_segment(touch.address, false)))
         return;
     report_touch(thread, touch);
 }

@@ -546,7 +546,7 @@ struct Segment {
     bool writable;
 };
 const std::vector<Segment> &segments();
-bool in_read_only_data(uintptr_t address);
+bool in_segment(uintptr_t address, bool writable);
 
 /* ---- names of arrays: of arguments by report.cpp, of what is described by trace.cpp ---- */
 

@@ -46,11 +46,11 @@ const std::vector<Segment> &segments()
     return all;
 }
 
-bool in_read_only_data(uintptr_t address)
+bool in_segment(uintptr_t address, bool writable)
 {
     const std::vector<Segment> &all = segments();
-    return std::any_of(all.begin(), all.end(), [address](const Segment &segment) {
-        return !segment.writable && segment.begin <= address && address < segment.end;
+    return std::any_of(all.begin(), all.end(), [=](const Segment &segment) {
+        return segment.writable == writable && segment.begin <= address && address < segment.end;
     });
 }
 
