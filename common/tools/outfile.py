@@ -48,10 +48,13 @@ def named(path):
     return path
 
 
-def writable(path):
-    path = named(path)
+def permitted(path):
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise Refused(f"{path} cannot be written: permission denied")
+
+
+def writable(path):
+    permitted(named(path))
 
 
 def cleared(path):
@@ -62,7 +65,7 @@ def cleared(path):
             path.unlink(missing_ok=True)
         except OSError as error:
             raise Refused(f"{path} cannot be removed: {error.strerror.lower()}") from None
-    writable(path)
+    permitted(path)
 
 
 def write(path, text):
