@@ -50,6 +50,16 @@ static int count_values(struct word values)
     return count;
 }
 
+bool case_level_find(const char *name, enum case_level *level)
+{
+    for (int i = 0; i < CASE_LEVELS; i++)
+        if (strcmp(case_level_names[i], name) == 0) {
+            *level = (enum case_level)i;
+            return true;
+        }
+    return false;
+}
+
 /* A draw says which number of a range is meant: the first, unless the case is a hidden one. */
 struct draw {
     bool hidden;

@@ -21,6 +21,9 @@ enum case_level {
 
 extern const char *const case_level_names[CASE_LEVELS + 1]; /* "first", ...; ends with null */
 
+/* Returns false where no level has this name. */
+bool case_level_find(const char *name, enum case_level *level);
+
 /*
  * A case_family is one line of a problem's list. Its options are those of the step's program:
  *

@@ -3,8 +3,7 @@
  * limits only from this. It is linked without kernels, so it is built within seconds after a clone.
  *
  *     facts                 prints [{"step": ..., "kernels": [{"name": ..., ...}, ...]}, ...]
- *     facts KERNEL LEVEL    prints the cases of a level that judge a kernel, one a line, as a
- * step's program names them
+ *     facts KERNEL LEVEL    prints the cases of a level that judge a kernel, one a line
  */
 #include "harness/cases.h"
 #include "harness/ladder.h"
@@ -24,10 +23,8 @@ static const struct step *const steps[] = {EACH_STEP(NAMED)};
 static bool print_cases(const struct step *step, const char *name, const char *level)
 {
     const struct problem *const problem = step_problem_of_kernel(step, name);
-    int wanted = 0;
-    while (wanted < CASE_LEVELS && strcmp(case_level_names[wanted], level) != 0)
-        wanted++;
-    if (!problem || wanted == CASE_LEVELS)
+    enum case_level wanted;
+    if (!problem || !case_level_find(level, &wanted))
         return false;
     const void *const rows = step_rows(step, problem);
     const struct kernel *kernel;
@@ -38,7 +35,7 @@ static bool print_cases(const struct step *step, const char *name, const char *l
         return false; /* the name is one that a kernel had */
     struct case_walk walk;
     struct test_case one;
-    for (cases_begin(&walk, problem, kernel, (enum case_level)wanted, 1); cases_next(&walk, &one);)
+    for (cases_begin(&walk, problem, kernel, wanted, 1); cases_next(&walk, &one);)
         printf("%s\n", case_options(problem, &one));
     return !walk.unreadable;
 }

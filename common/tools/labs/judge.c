@@ -412,15 +412,12 @@ static void list_cases(const char *text)
     struct test_case one;
     char name[16];
     unsigned long long seed;
-    int level = 0;
-    const bool read = sscanf(text, "cases %15s %llu", name, &seed) == 2;
-    while (read && level < CASE_LEVELS && strcmp(name, case_level_names[level]) != 0)
-        level++;
-    if (!read || level == CASE_LEVELS) {
+    enum case_level level;
+    if (sscanf(text, "cases %15s %llu", name, &seed) != 2 || !case_level_find(name, &level)) {
         complain("no such level");
         return;
     }
-    cases_begin(&walk, &now.problem, now.kernel, (enum case_level)level, seed);
+    cases_begin(&walk, &now.problem, now.kernel, level, seed);
     printf("{\"verdict\": \"pass\", \"claims\": %s, \"cases\": [",
            now.kernel->claims ? "true" : "false");
     for (const char *between = ""; cases_next(&walk, &one); between = ", ") {
