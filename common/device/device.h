@@ -15,14 +15,24 @@ static inline cudaError_t device_attribute(enum cudaDeviceAttr attribute, int *v
     return status == cudaSuccess ? cudaDeviceGetAttribute(value, attribute, device) : status;
 }
 
-/* The peak of the current device's memory in GB/s: two transfers a clock. 0 if it does not say. */
+/* The peak of the current device's memory in GB/s: two transfers a clock. 0 if it does not say.
+ * Each device is asked once: a driver takes longer to tell its clock than a short kernel runs. */
 static inline int memory_speed_of_device(void)
 {
-    int kHz, bits;
-    return device_attribute(cudaDevAttrMemoryClockRate, &kHz) == cudaSuccess &&
-                   device_attribute(cudaDevAttrGlobalMemoryBusWidth, &bits) == cudaSuccess
-               ? (int)(2LL * kHz * (bits / 8) / 1000000)
-               : 0;
+    static int told[64]; /* one more than the speed; 0: not told yet */
+    int device, kHz, bits;
+    if (cudaGetDevice(&device) != cudaSuccess)
+        return 0;
+    const bool kept = device < (int)(sizeof told / sizeof *told);
+    const int before = kept ? __atomic_load_n(&told[device], __ATOMIC_RELAXED) : 0;
+    if (before > 0)
+        return before - 1;
+    const bool tells = device_attribute(cudaDevAttrMemoryClockRate, &kHz) == cudaSuccess &&
+                       device_attribute(cudaDevAttrGlobalMemoryBusWidth, &bits) == cudaSuccess;
+    const int speed = tells ? (int)(2LL * kHz * (bits / 8) / 1000000) : 0;
+    if (kept)
+        __atomic_store_n(&told[device], speed + 1, __ATOMIC_RELAXED);
+    return speed;
 }
 
 /* Reads the limits of the current device. When there is no device, returns CUDA's error and limits
