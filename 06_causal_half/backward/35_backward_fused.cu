@@ -24,13 +24,16 @@
  *
  * Cost: global traffic as backward_one_barrier's, but L2 has what is added to dQ's floats and read
  * from them; two or three atomics a job, three a tile of keys, more where it waits. Shared: 48 KB
- * more, a piece a keeper.
+ * more, a piece a keeper. Of short sequences all the jobs take as long as all the products, so
+ * what they have least of is the keepers' time.
  *
  * Source: Osama et al., Stream-K (arXiv:2301.03598), where the last to finish stores a tile;
  * semaphores of dQ in github.com/Dao-AILab/flash-attention, "deterministic".
  */
 #include "device/device.h"
 #include "persistent_keys.cuh"
+
+#include <cuda/atomic>
 
 static const int KEEPERS = WARPGROUP / WARP - 1; /* warps beside the producer */
 static const int PIECE = PUT_ROWS * PANEL;       /* four parts, one below the other */
@@ -72,28 +75,30 @@ progress_of(const struct attention_backward &call, const float *D)
 struct fused_problem {
     struct backward_problem tiles;
     struct progress progress;
+    int between;        /* nanoseconds, from one question of a keeper's to the next */
     int group;          /* heads of queries of a head of keys */
     int pieces, places; /* of a head of keys; heads of keys that have one */
 };
+
+/* Release and acquire are a part of counting and asking: __threadfence() beside an atomic orders
+ * more than that, and takes longer. */
+typedef cuda::atomic_ref<int, cuda::thread_scope_device> shared_counter;
 
 /* Counts one more, by a warp: whoever sees it sees what the warp, and whoever it waited for, has
  * done. */
 static __device__ __forceinline__ void count(int *counter)
 {
     __syncwarp(); /* lane 0 counts what all lanes have done */
-    if (threadIdx.x % WARP == 0) {
-        __threadfence(); /* release */
-        atomicAdd(counter, 1);
-    }
+    if (threadIdx.x % WARP == 0)
+        shared_counter(*counter).fetch_add(1, cuda::memory_order_release);
 }
 
 /* Whether a counter has got there, without waiting. By a warp; one lane asks. */
 static __device__ __forceinline__ bool has_counted(int *counter, int wanted)
 {
-    const bool has = threadIdx.x % WARP == 0 && atomicAdd(counter, 0) == wanted;
-    if (has)
-        __threadfence(); /* acquire */
-    __syncwarp();        /* the other lanes come after it */
+    const bool has = threadIdx.x % WARP == 0 &&
+                     shared_counter(*counter).load(cuda::memory_order_acquire) == wanted;
+    __syncwarp(); /* the other lanes come after it */
     return __shfl_sync(FULL_MASK, has, 0);
 }
 
@@ -106,40 +111,44 @@ static __device__ __forceinline__ void wait_for_count(int *counter, int wanted, 
 
 /* ---- the keepers ---- */
 
-/* Makes D of rows of a head, from row0 on, by a warp, through a piece's place. LANES neighbours
- * have a row, each of them eight features; what a lane copies it alone reads. */
+/* Makes D of as many rows as a place holds, of which `inside` exist, by a warp. A lane sums up a
+ * row, so that nobody waits for neighbours' sums; neighbours' chunks of a row change places, so
+ * that eight rows meet all banks. */
 template <class Config>
 static __device__ __forceinline__ void make_D(const struct attention_backward &call, float *D,
-                                              size_t head_row, int row0, float *place)
+                                              size_t row0, int inside, float *place)
 {
     typedef typename Config::T T;
-    constexpr int LANES = Config::HEAD_DIM / 8, AT_ONCE = WARP / LANES;
-    constexpr int TIMES = PUT_ROWS * PANEL / Config::HEAD_DIM / AT_ONCE;
-    const int lane = threadIdx.x % WARP, col = lane % LANES * 8;
-    uint4 *const own = (uint4 *)place + lane;
+    constexpr int CHUNKS = Config::HEAD_DIM / 8, ROWS = PIECE / Config::HEAD_DIM;
+    const int lane = threadIdx.x % WARP;
+    uint4 *const dO = (uint4 *)place, *const O = dO + ROWS * CHUNKS;
 #pragma unroll 1 /* little code: consumers need the instruction cache */
-    for (int i = 0; i < TIMES; i++) {
-        const int row = row0 + i * AT_ONCE + lane / LANES;
-        const size_t at = (head_row + row) * call.head_dim + col;
-        const int bytes = row < call.seq_q && col < call.head_dim ? 16 : 0;
-        cp_async_16_zero_fill(shared_address(own + 2 * i * WARP), (const T *)call.dO + at, bytes);
-        cp_async_16_zero_fill(shared_address(own + (2 * i + 1) * WARP), (const T *)call.O + at,
-                              bytes);
+    for (int i = lane; i < ROWS * CHUNKS; i += WARP) {
+        const int row = i / CHUNKS, col = i % CHUNKS * 8, own = i ^ row % 8;
+        const size_t at = (row0 + row) * call.head_dim + col;
+        const int bytes = row < inside && col < call.head_dim ? 16 : 0;
+        cp_async_16_zero_fill(shared_address(&dO[own]), (const T *)call.dO + at, bytes);
+        cp_async_16_zero_fill(shared_address(&O[own]), (const T *)call.O + at, bytes);
     }
     cp_async_commit();
     cp_async_wait<0>();
+    __syncwarp(); /* all lanes' copies are there */
 #pragma unroll 1
-    for (int i = 0; i < TIMES; i++) {
-        const int row = row0 + i * AT_ONCE + lane / LANES;
-        float a[8], b[8], sum = 0.0f;
-        load_eight(a, (const T *)(own + 2 * i * WARP));
-        load_eight(b, (const T *)(own + (2 * i + 1) * WARP));
-        for (int k = 0; k < 8; k++)
-            sum += a[k] * b[k];
-        sum = warp_sum(sum, LANES);
-        if (row < call.seq_q && col == 0)
-            D[head_row + row] = sum;
+    for (int row = lane; row < ROWS; row += WARP) {
+        float sum = 0.0f;
+#pragma unroll 4
+        for (int i = 0; i < CHUNKS; i++) {
+            const int own = row * CHUNKS + (i ^ row % 8);
+            float a[8], b[8];
+            load_eight(a, (const T *)&dO[own]);
+            load_eight(b, (const T *)&O[own]);
+            for (int k = 0; k < 8; k++)
+                sum += a[k] * b[k];
+        }
+        if (row < inside)
+            D[row0 + row] = sum;
     }
+    __syncwarp(); /* all have read before the next piece comes */
 }
 
 static __device__ __forceinline__ void clear_piece(float *sums)
@@ -212,12 +221,12 @@ static __device__ __forceinline__ void keep(float *place, const struct fused_pro
         if (job.makes_D) {
             if (job.kv_head < places)
                 clear_piece(sums);
-            make_D<Config>(call, (float *)problem.D, head_row, row0 + panel * (PUT_ROWS / panels),
-                           place);
+            const int first = row0 + panel * (PUT_ROWS / panels);
+            make_D<Config>(call, (float *)problem.D, head_row + first, call.seq_q - first, place);
             count(&progress.ready[job.kv_head]);
         } else {
             int *const added = &progress.added[job.kv_head];
-            wait_for_count(added, problem.order.row_tiles, 500);
+            wait_for_count(added, problem.order.row_tiles, fused.between);
             bring_piece(place, sums);
             if (job.kv_head + places < heads) {
                 clear_piece(sums);
@@ -335,6 +344,7 @@ static cudaError_t launch(const struct attention_backward *call)
     const int blocks = resident_blocks(order.tiles, &device);
     const int queries = padded_queries<Config>(call->seq_q);
     struct fused_problem problem;
+    problem.between = min(100 * order.row_tiles, 4000);
     problem.group = call->heads / call->kv_heads;
     problem.places = places_of(order, blocks);
     problem.pieces = problem.group * (HEAD_DIM / PANEL) * (queries / PUT_ROWS);

@@ -146,11 +146,11 @@ static inline __host__ __device__ struct key_tile key_tile_in_runs(const struct 
 /* Of how many heads of keys dQ has a place in the workspace. A head waits until the one that is so
  * many before it has left its place. So they are a group apart at least: then no tile of that one
  * comes behind a tile of this one. The blocks are at work at a group, or at as many heads as have
- * so many tiles, and some at the next; as many again have time to leave. */
+ * so many tiles, and some at the next; twice as many have time to leave. */
 static inline int places_of(const struct tile_order order, int blocks)
 {
     const long long at_work = (long long)order.group + ceil_div(blocks, order.row_tiles);
-    return 2 * at_work < order.heads ? (int)(2 * at_work) : order.heads;
+    return 3 * at_work < order.heads ? (int)(3 * at_work) : order.heads;
 }
 
 /* What a keeper draws: to make a piece's share of a head's D, or to store its part of dQ. */
@@ -169,8 +169,11 @@ struct job {
 static inline __host__ __device__ struct job job_of(unsigned long long number, int pieces,
                                                     int heads, int places)
 {
-    const long long of_all = (long long)(number / pieces), followed = heads - places;
-    struct job job = {of_all < places, (int)of_all, (int)(number % pieces)};
+    /* 32 bits, which suffice for most calls, are divided by fewer instructions */
+    const long long of_all =
+        (long long)(number <= UINT32_MAX ? (uint32_t)number / (uint32_t)pieces : number / pieces);
+    const long long followed = heads - places;
+    struct job job = {of_all < places, (int)of_all, (int)(number - of_all * pieces)};
     if (of_all >= places + 2 * followed) {
         job.kv_head = (int)(of_all - places - followed);
     } else if (of_all >= places) {

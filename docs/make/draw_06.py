@@ -11,7 +11,7 @@ import views
 # Speeds that the lesson's table of measurements compares (report.py).
 RATIOS = [("mma_ordered", "torch_flash2"),
           ("backward_mma_async", "torch_flash2"), ("decode_wgmma", "cudnn"), ("decode_ring", "cudnn"), ("decode_ring", "flash3"),
-          *((ours, peer) for ours in ("skipping", "backward_persistent") for peer in ("cudnn", "flash3", "flash4"))]
+          *((ours, peer) for ours in ("skipping", "backward_fused") for peer in ("cudnn", "flash3", "flash4"))]
 
 LONG = "--heads 1 --seq 512 --head-dim 128"
 SHORT = "--heads 1 --seq 256 --head-dim 64"
@@ -557,8 +557,8 @@ def picture_06_backward_persistent():
 def picture_06_backward_fused():
     picture = svg.Picture("backward_fused: jobs, and who has which place",
                           "The jobs in the order in which keepers draw them, and below for each place in the workspace which head has it meanwhile.")
-    heads, places, pieces, of_piece = 6, 4, 2, 64 * 64 * 4
-    launch = next(launch for launch in views.traced("06", "backward_fused", "--heads 6 --seq-q 64 --seq-kv 1030 --head-dim 64") if "backward_fused" in launch.kernel)
+    heads, places, pieces, of_piece = 9, 6, 2, 64 * 64 * 4
+    launch = next(launch for launch in views.traced("06", "backward_fused", "--heads 9 --seq-q 64 --seq-kv 1030 --head-dim 64") if "backward_fused" in launch.kernel)
     jobs = [(True, head) for head in range(places)]
     for head in range(heads):
         jobs += [(True, head + places)] * (head + places < heads) + [(False, head)]
@@ -568,7 +568,7 @@ def picture_06_backward_fused():
     views.same([read["workspace", (head % places * pieces + piece) * of_piece] for head in range(places) for piece in range(pieces)],
                [sum(not makes_D and head % places == place for makes_D, head in jobs) for place in range(places) for _ in range(pieces)], "dQ of each place")
 
-    x, y, width, kinds = 130, 60, 57, ("c0", "c2", "c3", "c4")
+    x, y, width, kinds = 130, 60, 39, ("c0", "c1", "c2", "c3", "c4", "c5")
     picture.text(16, y + 21, "jobs, in order", "t")
     for number, (makes_D, head) in enumerate(jobs):
         left = x + number * width
@@ -582,8 +582,8 @@ def picture_06_backward_fused():
             picture.cells(kinds[place], [(x + begin * width, top, (end - begin) * width - 4, 24)])
             picture.text(x + begin * width + 8, top + 16, f"head {head}", "in s b")
             begin = end
-    picture.text(16, y + 190, f"A number: the head. Each cell is {pieces} jobs, of 64 rows each. Six heads, eight multiprocessors: four have a place.", "m")
-    picture.text(16, y + 208, "Head 4 may begin when D 4 and dQ 0 are done, head 5 when D 5 and dQ 1 are.", "m")
+    picture.text(16, y + 250, f"A number: the head. Each cell is {pieces} jobs, of 64 rows each. Nine heads, eight multiprocessors: six have a place.", "m")
+    picture.text(16, y + 268, "Head 6 may begin when D 6 and dQ 0 are done, head 7 when D 7 and dQ 1 are.", "m")
     return picture
 
 

@@ -25,9 +25,9 @@ CALL_TEST(shapes, backward_past_2_to_the_31_elements,
  * wait for another's place: alone, in groups, and with a mask, so that several begin together. */
 TEST(shapes, heads_that_wait_for_a_place)
 {
-    static const struct size size[] = {{1, 40, 40, 30, 1300, 128, false, TENSOR_F16},
-                                       {1, 300, 150, 40, 129, 64, false, TENSOR_BF16},
-                                       {1, 150, 150, 2200, 129, 128, true, TENSOR_BF16}};
+    static const struct size size[] = {{1, 60, 60, 30, 1300, 128, false, TENSOR_F16},
+                                       {1, 600, 300, 40, 129, 64, false, TENSOR_BF16},
+                                       {1, 300, 300, 1100, 129, 128, true, TENSOR_BF16}};
     if (!ladder_full_size_or_skip("heads that wait for a place"))
         return;
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
