@@ -854,7 +854,7 @@ static struct cost backward_in_order_cost(const struct attention_backward *call)
 /* More heads than have a place, too, alone and in groups; the last piece has padding alone. */
 #define FUSED_EDGES                                                                                \
     PERSISTENT_EDGES                                                                               \
-    ";--heads 16,28,14,6 --kv-heads 16,14,14,6 --seq-q 70,130,30,200 --seq-kv 140,129,400,40 "     \
+    ";--heads 16,34,14,6 --kv-heads 16,17,14,6 --seq-q 70,130,30,200 --seq-kv 140,129,400,40 "     \
     "--head-dim 72,40,64,128 --type f16,bf16,bf16,f16 --causal 0,0,0,1"
 
 static const struct attention_backward_kernel backward[] = {

@@ -23,9 +23,9 @@
  * blocks that run.
  *
  * Cost: global traffic as backward_one_barrier's, but L2 has what is added to dQ's floats and read
- * from them; two or three atomics a job, three a tile of keys, more where it waits. Shared: 48 KB
- * more, a piece a keeper. Of short sequences all the jobs take as long as all the products, so
- * what they have least of is the keepers' time.
+ * from them; one or two atomics a job, two a tile of keys, and questions, which are loads. Shared:
+ * 48 KB more, a piece a keeper. Where sequences are short all jobs take as long as all products, so
+ * the keepers' time is what counts.
  *
  * Source: Osama et al., Stream-K (arXiv:2301.03598), where the last to finish stores a tile;
  * semaphores of dQ in github.com/Dao-AILab/flash-attention, "deterministic".
@@ -111,9 +111,9 @@ static __device__ __forceinline__ void wait_for_count(int *counter, int wanted, 
 
 /* ---- the keepers ---- */
 
-/* Makes D of as many rows as a place holds, of which `inside` exist, by a warp. A lane sums up a
- * row, so that nobody waits for neighbours' sums; neighbours' chunks of a row change places, so
- * that eight rows meet all banks. */
+/* Makes D of as many rows as a place holds, by a warp; those past `inside`, which may be negative,
+ * do not exist. A lane sums up a row, so that nobody waits for neighbours' sums. Of each row, chunk
+ * i lies at place i ^ row % 8, so that eight lanes, a row each, meet all banks. */
 template <class Config>
 static __device__ __forceinline__ void make_D(const struct attention_backward &call, float *D,
                                               size_t row0, int inside, float *place)

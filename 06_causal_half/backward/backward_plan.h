@@ -146,7 +146,7 @@ static inline __host__ __device__ struct key_tile key_tile_in_runs(const struct 
 /* Of how many heads of keys dQ has a place in the workspace. A head waits until the one that is so
  * many before it has left its place. So they are a group apart at least: then no tile of that one
  * comes behind a tile of this one. The blocks are at work at a group, or at as many heads as have
- * so many tiles, and some at the next; twice as many have time to leave. */
+ * so many tiles, and some at the next; twice as many again may be on their way out. */
 static inline int places_of(const struct tile_order order, int blocks)
 {
     const long long at_work = (long long)order.group + ceil_div(blocks, order.row_tiles);

@@ -16,7 +16,8 @@ static inline cudaError_t device_attribute(enum cudaDeviceAttr attribute, int *v
 }
 
 /* The peak of the current device's memory in GB/s: two transfers a clock. 0 if it does not say.
- * Each device is asked once: a driver takes longer to tell its clock than a short kernel runs. */
+ * What a device has told is kept: a driver takes longer to tell its clock than a short kernel runs.
+ */
 static inline int memory_speed_of_device(void)
 {
     static int told[64]; /* one more than the speed; 0: not told yet */
@@ -30,7 +31,7 @@ static inline int memory_speed_of_device(void)
     const bool tells = device_attribute(cudaDevAttrMemoryClockRate, &kHz) == cudaSuccess &&
                        device_attribute(cudaDevAttrGlobalMemoryBusWidth, &bits) == cudaSuccess;
     const int speed = tells ? (int)(2LL * kHz * (bits / 8) / 1000000) : 0;
-    if (kept)
+    if (kept && tells)
         __atomic_store_n(&told[device], speed + 1, __ATOMIC_RELAXED);
     return speed;
 }

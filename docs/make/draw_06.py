@@ -568,7 +568,7 @@ def picture_06_backward_fused():
     views.same([read["workspace", (head % places * pieces + piece) * of_piece] for head in range(places) for piece in range(pieces)],
                [sum(not makes_D and head % places == place for makes_D, head in jobs) for place in range(places) for _ in range(pieces)], "dQ of each place")
 
-    x, y, width, kinds = 130, 60, 39, ("c0", "c1", "c2", "c3", "c4", "c5")
+    x, y, width, kinds = 130, 60, 39, ("c0", "c1", "c2", "c3", "c4", "c7")
     picture.text(16, y + 21, "jobs, in order", "t")
     for number, (makes_D, head) in enumerate(jobs):
         left = x + number * width
