@@ -148,7 +148,6 @@ static __device__ __forceinline__ void make_D(const struct attention_backward &c
         if (row < inside)
             D[row0 + row] = sum;
     }
-    __syncwarp(); /* all have read before the next piece comes */
 }
 
 static __device__ __forceinline__ void clear_piece(float *sums)
@@ -223,7 +222,7 @@ static __device__ __forceinline__ void keep(float *place, const struct fused_pro
                 clear_piece(sums);
             const int first = row0 + panel * (PUT_ROWS / panels);
             make_D<Config>(call, (float *)problem.D, head_row + first, call.seq_q - first, place);
-            count(&progress.ready[job.kv_head]);
+            count(&progress.ready[job.kv_head]); /* by then all have read their rows */
         } else {
             int *const added = &progress.added[job.kv_head];
             wait_for_count(added, problem.order.row_tiles, fused.between);
