@@ -286,6 +286,7 @@ static struct balanced_plan ring_plan_here(const struct attention *call)
     if (!decode_has_plan(call))
         return (struct balanced_plan){0};
     current_device(&device);
+    device.memory_speed = memory_speed_of_device();
     return ring_plan_of(call, &device);
 }
 

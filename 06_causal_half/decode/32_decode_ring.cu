@@ -284,6 +284,7 @@ static cudaError_t launch(const struct attention *call)
     const cudaError_t status = current_device(&device);
     if (status != cudaSuccess)
         return status;
+    device.memory_speed = memory_speed_of_device();
     return launch_shares<T>(call, ring_plan_of(call, &device), decode_ring<T, HEAD_DIM, TEAM>,
                             sizeof(struct shared_memory<T, HEAD_DIM>));
 }
