@@ -49,6 +49,8 @@ struct __align__(1024) shared_tiles
     float place[KEEPERS][PIECE];
     float LSE[STAGES][Config::Br], D[STAGES][Config::Br];
     struct key_tile own; /* whose K and V these are; a negative head: no tile is left */
+    int uncounted;       /* whose keys the last tile's are, until it is counted; else -1. Here, and
+                          * one lane's own, because the producer has few registers, too. */
     uint64_t keys_full, keys_empty, Q_full[STAGES], dO_full[STAGES], empty[STAGES];
 };
 
@@ -84,13 +86,18 @@ struct fused_problem {
  * more than that, and takes longer. */
 typedef cuda::atomic_ref<int, cuda::thread_scope_device> shared_counter;
 
-/* Counts one more, by a warp: whoever sees it sees what the warp, and whoever it waited for, has
- * done. */
+/* Counts one more: whoever sees it sees what this thread, and whoever it waited for, has done. */
+static __device__ __forceinline__ void count_own(int *counter)
+{
+    shared_counter(*counter).fetch_add(1, cuda::memory_order_release);
+}
+
+/* The same of all that a warp has done. By a warp. */
 static __device__ __forceinline__ void count(int *counter)
 {
     __syncwarp(); /* lane 0 counts what all lanes have done */
     if (threadIdx.x % WARP == 0)
-        shared_counter(*counter).fetch_add(1, cuda::memory_order_release);
+        count_own(counter);
 }
 
 /* Whether a counter has got there, without waiting. By a warp; one lane asks. */
@@ -240,11 +247,13 @@ static __device__ __forceinline__ void keep(float *place, const struct fused_pro
 /* ---- the producer ---- */
 
 /* Counts the block's last tile, where there is one that is not counted yet. By a warp. */
-static __device__ __forceinline__ void count_last(const struct progress &progress, int &last)
+static __device__ __forceinline__ void count_last(const struct progress &progress, int &uncounted)
 {
-    if (last >= 0)
-        count(&progress.added[last]);
-    last = -1;
+    __syncwarp(); /* lane 0, who alone knows which it is, counts what all lanes have done */
+    if (threadIdx.x % WARP == 0 && uncounted >= 0) {
+        count_own(&progress.added[uncounted]);
+        uncounted = -1;
+    }
 }
 
 /* Brings the keys and queries of all tiles that the block takes, by a warp. */
@@ -258,7 +267,8 @@ static __device__ __forceinline__ void produce_all(struct shared_tiles<Config> *
     const int seq_q = call.seq_q, group = fused.group;
     struct ring_position at = {0, 0};
     uint32_t phase = 1; /* on a new barrier the phase before the first counts as over */
-    int last = -1;      /* whose keys the last tile's are, until it is counted */
+    if (threadIdx.x % WARP == 0)
+        shared->uncounted = -1;
     for (;; phase ^= 1) {
         int number = threadIdx.x % WARP == 0 ? atomicAdd(progress.tile, 1) : 0;
         number = __shfl_sync(FULL_MASK, number, 0);
@@ -273,7 +283,7 @@ static __device__ __forceinline__ void produce_all(struct shared_tiles<Config> *
         const bool is_ready = has_counted(ready, jobs);
         mbarrier_wait(&shared->keys_empty, phase); /* all of the last keys is added */
         if (!is_ready) {
-            count_last(progress, last);
+            count_last(progress, shared->uncounted);
             wait_for_count(ready, jobs, 100); /* tensor cores wait, too */
         }
         if (threadIdx.x % WARP == 0) {
@@ -285,13 +295,14 @@ static __device__ __forceinline__ void produce_all(struct shared_tiles<Config> *
                  left--, row0 = next_row<Config>(round, row0, seq_q)) {
                 produce_queries(shared, problem, at, head, row0);
                 if (left < round.tiles) /* both stages are asked for: a count takes a while */
-                    count_last(progress, last);
+                    count_last(progress, shared->uncounted);
             }
-        count_last(progress, last);
-        last = own.kv_head;
+        count_last(progress, shared->uncounted);
+        if (threadIdx.x % WARP == 0)
+            shared->uncounted = own.kv_head;
     }
     mbarrier_wait(&shared->keys_empty, phase);
-    count_last(progress, last);
+    count_last(progress, shared->uncounted);
     if (threadIdx.x % WARP == 0) {
         shared->own = {-1, 0};
         /* no bytes are expected: this arrival alone completes the phase */

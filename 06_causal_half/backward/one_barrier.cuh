@@ -49,8 +49,15 @@ static __device__ __forceinline__ void multiply_and_add(struct consumer<Config> 
     float(&dP)[Br / 2] = KEPT ? kept : own_dP;
     float(&dQ)[OWN_Q] = KEPT ? (float(&)[OWN_Q])kept : own_dQ;
     make_factors<Config, CAUSAL, MASKED>(c, dP, P, packed, row0, seq_q, seq_kv);
+    /* Measured: at HEAD_DIM 64 it pays to store dS, which both warpgroups wait for, before dV's
+     * product is started; at 128 to store it while that is under way. */
+    const bool STORED_FIRST = HEAD_DIM == 64;
+    const int warp_key = threadIdx.x / WARP * 16;
+    if (STORED_FIRST)
+        store_dS<Config>(dS, packed, warp_key);
     start_columns<T, Br, Br, HEAD_DIM>(c.dV, P, dO, true);
-    store_dS<Config>(dS, packed, threadIdx.x / WARP * 16);
+    if (!STORED_FIRST)
+        store_dS<Config>(dS, packed, warp_key);
     async_proxy_fence();
     named_barrier_sync(1, WARPGROUP * CONSUMERS); /* dS is complete, and visible to wgmma */
     start_dQ(dQ, dS + c.warp_query / 64 * 64 * Bc, c.K_columns);

@@ -236,6 +236,37 @@ static __device__ __forceinline__ bool needs_mask(int key0, int row0, int seq_q,
     return visible_keys<CAUSAL>(row0, seq_q, seq_kv) < key0 + Bc; /* the first sees fewest */
 }
 
+/* LSE of a tile's queries, of which a thread needs one pair of each eight, the same as seven other
+ * lanes. At HEAD_DIM 64 each of these loads an eighth while S is made, and all get them by
+ * shuffles: 128 queries' would fill 32 registers, and loads once S is there keep tensor cores
+ * waiting. At 128, where a tile has 64 queries, loads are faster. */
+template <class Config>
+struct tile_LSE {
+    static const bool SHUFFLED = Config::HEAD_DIM == 64;
+    const float *all;
+    float2 own[Config::Br / 64];
+};
+
+template <class Config>
+static __device__ __forceinline__ void load_own(struct tile_LSE<Config> &LSE, const float *all)
+{
+    LSE.all = all;
+    if (LSE.SHUFFLED)
+        for (int i = 0; i < Config::Br / 64; i++)
+            LSE.own[i] = *(const float2 *)&all[64 * i + threadIdx.x % WARP * 2];
+}
+
+/* That of the query in whose column element i of S lies. By a warp. */
+template <class Config>
+static __device__ __forceinline__ float LSE_of(const struct tile_LSE<Config> &LSE, int i)
+{
+    const int t = threadIdx.x % ROW_LANES, eight = i / 4;
+    if (!LSE.SHUFFLED)
+        return LSE.all[8 * eight + 2 * t + i % 2];
+    const float2 own = LSE.own[eight / 8];
+    return __shfl_sync(FULL_MASK, i % 2 ? own.y : own.x, eight % 8 * ROW_LANES + t);
+}
+
 /* Pᵀ and dSᵀ of a tile of queries, rounded, as left factors. dPᵀ is made in dS, which is the
  * caller's to say where it lies. */
 template <class Config, bool CAUSAL, bool MASKED>
@@ -252,13 +283,15 @@ make_factors(struct consumer<Config> &c, float (&dS)[Config::Br / 2], uint32_t (
     mbarrier_wait(&c.shared->dO_full[stage], c.at.phase);
     start_rows<Config>(dS, c.V_rows, c.shared->dO[stage]);
 
+    struct tile_LSE<Config> LSE;
+    load_own(LSE, c.shared->LSE[stage]);
     wgmma_wait<1>(); /* Sᵀ is there */
     wgmma_hold(S);
     const int first_key = c.key0 + threadIdx.x / WARP * 16 + g;
 #pragma unroll
     for (int i = 0; i < Br / 2; i++) {
         const int row = 8 * (i / 4) + 2 * t + i % 2;
-        S[i] = exp2_approximate(S[i] * c.scale_log2 - c.shared->LSE[stage][row]);
+        S[i] = exp2_approximate(S[i] * c.scale_log2 - LSE_of(LSE, i));
         const int key = first_key + 8 * (i / 2 % 2);
         if (MASKED && key >= visible_keys<CAUSAL>(row0 + row, seq_q, seq_kv))
             S[i] = 0.0f;
