@@ -246,10 +246,10 @@ static __device__ __forceinline__ void keep(float *place, const struct fused_pro
 
 /* ---- the producer ---- */
 
-/* Counts the block's last tile, where there is one that is not counted yet. By a warp. */
+/* Counts the block's last tile, where there is one that is not counted yet. Lane 0 does, who has
+ * waited for it itself. */
 static __device__ __forceinline__ void count_last(const struct progress &progress, int &uncounted)
 {
-    __syncwarp(); /* lane 0, who alone knows which it is, counts what all lanes have done */
     if (threadIdx.x % WARP == 0 && uncounted >= 0) {
         count_own(&progress.added[uncounted]);
         uncounted = -1;
