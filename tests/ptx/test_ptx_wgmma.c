@@ -143,6 +143,8 @@ CONDITIONAL_TEST(ptx, wgmma_shared, has_architecture(90, true))
     test_wgmma("wgmma_shared_bfloat16", 128, WGMMA_SHARED, 1, 1, true);
     test_wgmma("wgmma_shared_n64_128", 64, WGMMA_SHARED, 1, 1, false);
     test_wgmma("wgmma_shared_n64_bfloat16", 64, WGMMA_SHARED, 1, 0, true);
+    test_wgmma("wgmma_shared_n80_128", 80, WGMMA_SHARED, 1, 0, false);
+    test_wgmma("wgmma_shared_n80_bfloat16", 80, WGMMA_SHARED, 1, 1, true);
 }
 
 CONDITIONAL_TEST(ptx, wgmma_shared_transposed, has_architecture(90, true))
@@ -155,6 +157,8 @@ CONDITIONAL_TEST(ptx, wgmma_shared_transposed, has_architecture(90, true))
     test_wgmma("wgmma_shared_transposed_n64_128", 64, WGMMA_SHARED_TRANSPOSED, 1, 1, false);
     test_wgmma("wgmma_shared_transposed_n64_none", 64, WGMMA_SHARED_TRANSPOSED, 0, 0, false);
     test_wgmma("wgmma_shared_transposed_n64_bfloat16", 64, WGMMA_SHARED_TRANSPOSED, 1, 0, true);
+    test_wgmma("wgmma_shared_transposed_n80_128", 80, WGMMA_SHARED_TRANSPOSED, 1, 1, false);
+    test_wgmma("wgmma_shared_transposed_n80_bfloat16", 80, WGMMA_SHARED_TRANSPOSED, 1, 0, true);
 }
 
 CONDITIONAL_TEST(ptx, wgmma_registers, has_architecture(90, true))

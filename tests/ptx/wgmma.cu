@@ -72,8 +72,9 @@ static cudaError_t run(const uint32_t *in, uint32_t *out, struct wgmma_layout la
 template <int N>
 static cudaError_t run(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
 {
-    if (layout.form == WGMMA_REGISTERS)
-        return run<N, WGMMA_REGISTERS>(in, out, layout);
+    if constexpr (N != 80)
+        if (layout.form == WGMMA_REGISTERS)
+            return run<N, WGMMA_REGISTERS>(in, out, layout);
     if (layout.form == WGMMA_SHARED_TRANSPOSED)
         return run<N, WGMMA_SHARED_TRANSPOSED>(in, out, layout);
     return run<N, WGMMA_SHARED>(in, out, layout);
@@ -81,5 +82,7 @@ static cudaError_t run(const uint32_t *in, uint32_t *out, struct wgmma_layout la
 
 cudaError_t ptx_wgmma(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
 {
-    return layout.n == 64 ? run<64>(in, out, layout) : run<128>(in, out, layout);
+    return layout.n == 64   ? run<64>(in, out, layout)
+           : layout.n == 80 ? run<80>(in, out, layout)
+                            : run<128>(in, out, layout);
 }

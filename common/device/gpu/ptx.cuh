@@ -696,12 +696,14 @@ __device__ __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int
 #define PTX_FLOATS_32(d, first)                                                                    \
     PTX_FLOATS_8(d, first), PTX_FLOATS_8(d, (first) + 8), PTX_FLOATS_8(d, (first) + 16),           \
         PTX_FLOATS_8(d, (first) + 24)
+#define PTX_FLOATS_40(d, first) PTX_FLOATS_32(d, first), PTX_FLOATS_8(d, (first) + 32)
 #define PTX_FLOATS_64(d, first) PTX_FLOATS_32(d, first), PTX_FLOATS_32(d, (first) + 32)
 
 /* These are the operands' names in the text of the instruction. */
 #define PTX_D_32                                                                                   \
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                      \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define PTX_D_40 PTX_D_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define PTX_D_64                                                                                   \
     PTX_D_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "  \
              "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
@@ -711,6 +713,12 @@ __device__ __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int
                  "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " " PTX_D_32          \
                  "}, %32, %33, accumulate, 1, 1, %35, %35; }"                                      \
                  : PTX_FLOATS_32(d, 0)                                                             \
+                 : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSED))
+#define PTX_WGMMA_SHARED_80(TYPE)                                                                  \
+    asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %42, 0;"                        \
+                 "wgmma.mma_async.sync.aligned.m64n80k16.f32." TYPE "." TYPE " " PTX_D_40          \
+                 "}, %40, %41, accumulate, 1, 1, %43, %43; }"                                      \
+                 : PTX_FLOATS_40(d, 0)                                                             \
                  : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSED))
 #define PTX_WGMMA_SHARED_128(TYPE)                                                                 \
     asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %66, 0;"                        \
@@ -723,12 +731,16 @@ template <int TRANSPOSED, int N, typename T>
 __device__ __forceinline__ void wgmma_in_shared(float (&d)[N / 2], uint64_t a, uint64_t b,
                                                 int accumulate)
 {
-    static_assert(N == 64 || N == 128,
+    static_assert(N == 64 || N == 80 || N == 128,
                   "add the shape that is needed: the instruction takes multiples of 8 up to 256");
     if constexpr (N == 64 && is_bfloat16<T>)
         PTX_WGMMA_SHARED_64("bf16");
     else if constexpr (N == 64)
         PTX_WGMMA_SHARED_64("f16");
+    else if constexpr (N == 80 && is_bfloat16<T>)
+        PTX_WGMMA_SHARED_80("bf16");
+    else if constexpr (N == 80)
+        PTX_WGMMA_SHARED_80("f16");
     else if constexpr (is_bfloat16<T>)
         PTX_WGMMA_SHARED_128("bf16");
     else
@@ -781,11 +793,14 @@ __device__ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_
 #undef PTX_WGMMA_REGISTERS_128
 #undef PTX_WGMMA_REGISTERS_64
 #undef PTX_WGMMA_SHARED_128
+#undef PTX_WGMMA_SHARED_80
 #undef PTX_WGMMA_SHARED_64
 #undef PTX_D_64
+#undef PTX_D_40
 #undef PTX_D_32
 #undef PTX_FLOATS_8
 #undef PTX_FLOATS_32
+#undef PTX_FLOATS_40
 #undef PTX_FLOATS_64
 
 /* ---- registers moved between warpgroups ---- */
