@@ -750,16 +750,21 @@ static struct cost backward_in_turn_cost(const struct attention_backward *call)
     return cost;
 }
 
+/* dQ in tiles of Br queries, and D. */
+static size_t warpgroups_workspace(const struct attention_backward *call, int Br)
+{
+    return (tiles_of_dQ(call, Br) + attention_backward_query_rows(call)) * sizeof(float);
+}
+
 static size_t backward_wgmma_workspace(const struct attention_backward *call)
 {
-    const size_t rows = attention_backward_query_rows(call);
-    return (tiles_of_dQ(call, BACKWARD_WGMMA_QUERIES(call->head_dim)) + rows) * sizeof(float);
+    return warpgroups_workspace(call, BACKWARD_WGMMA_QUERIES(call->head_dim));
 }
 
 /* Q, dO, K and V come a box of 64 columns at a time. */
-static struct cost warpgroups_cost(const struct attention_backward *call, int store)
+static struct cost warpgroups_cost(const struct attention_backward *call, int Br, int store)
 {
-    const int panels = call->head_dim <= 64 ? 1 : 2, Br = BACKWARD_WGMMA_QUERIES(call->head_dim);
+    const int panels = call->head_dim <= 64 ? 1 : 2;
     const struct passed of_head = passed(call, Br, BACKWARD_BLOCK_KEYS);
     const long long heads = (long long)call->batch * call->heads;
     const long long kv_heads = (long long)call->batch * call->kv_heads;
@@ -771,12 +776,12 @@ static struct cost warpgroups_cost(const struct attention_backward *call, int st
 
 static struct cost backward_wgmma_cost(const struct attention_backward *call)
 {
-    return warpgroups_cost(call, 2);
+    return warpgroups_cost(call, BACKWARD_WGMMA_QUERIES(call->head_dim), 2);
 }
 
 static struct cost backward_one_barrier_cost(const struct attention_backward *call)
 {
-    return warpgroups_cost(call, 8);
+    return warpgroups_cost(call, BACKWARD_WGMMA_QUERIES(call->head_dim), 8);
 }
 
 /* Behind D a turn of each tile of queries, and the ticket counter. */
@@ -789,7 +794,13 @@ static size_t backward_in_order_workspace(const struct attention_backward *call)
 /* Behind D the counter of tiles. */
 static size_t backward_persistent_workspace(const struct attention_backward *call)
 {
-    return backward_wgmma_workspace(call) + counter_and_turns(call, 0);
+    return warpgroups_workspace(call, backward_persistent_queries(call)) +
+           counter_and_turns(call, 0);
+}
+
+static struct cost backward_persistent_cost(const struct attention_backward *call)
+{
+    return warpgroups_cost(call, backward_persistent_queries(call), 8);
 }
 
 /* Heads of keys whose dQ has a place in backward_fused's workspace, on the current device. Not for
@@ -802,9 +813,12 @@ static size_t fused_places(const struct attention_backward *call)
     return places_of(order, resident_blocks(order.tiles, &device));
 }
 
-/* dQ of these heads, D, two counters, one of 8 bytes, and two of each head. */
+/* dQ of these heads, D, two counters, one of 8 bytes, and two of each head; or that of
+ * backward_persistent. */
 static size_t backward_fused_workspace(const struct attention_backward *call)
 {
+    if (backward_has_tall_tiles(call))
+        return backward_persistent_workspace(call);
     const size_t rows = attention_backward_query_rows(call);
     const size_t key_rows = attention_backward_key_rows(call);
     if (rows == 0 || rows > MAX_EXTENT || key_rows == 0 || key_rows > MAX_EXTENT)
@@ -820,7 +834,7 @@ static size_t backward_fused_workspace(const struct attention_backward *call)
  * both where there are queries that no block meets. */
 static struct cost backward_in_order_cost(const struct attention_backward *call)
 {
-    struct cost cost = warpgroups_cost(call, 8);
+    struct cost cost = backward_one_barrier_cost(call);
     if (!call->causal || call->seq_q <= call->seq_kv)
         return cost;
     const int Br = BACKWARD_WGMMA_QUERIES(call->head_dim);
@@ -845,12 +859,15 @@ static struct cost backward_in_order_cost(const struct attention_backward *call)
 
 /* More tiles of keys than the CPU backend has multiprocessors. Of the first 64 queries none sees
  * the second warpgroup's keys, or some do, or there are no such keys; behind the last queries come
- * the first, or there is one tile of them. */
+ * the first, or there is one tile of them. Tiles of 80 queries are whole, or ragged. */
 #define PERSISTENT_EDGES                                                                           \
     BLOCK_KEYS_EDGES                                                                               \
     ";--heads 5,9,10,9,5,5 --kv-heads 5,9,5,9,5,5 --seq-q 200,256,200,64,300,200 "                 \
     "--seq-kv 250,128,150,100,400,400 --head-dim 72,128,72,128,40,72 "                             \
-    "--type f16,bf16,bf16,f16,bf16,f16 --causal 1,1,1,1,0,0"
+    "--type f16,bf16,bf16,f16,bf16,f16 --causal 1,1,1,1,0,0"                                       \
+    ";--heads 2 --kv-heads 1,2 --seq-q 4180,4160 --seq-kv 140,40 --head-dim 72,128 "               \
+    "--type bf16,f16"                                                                              \
+    ";--heads 1 --seq-q 16400,16384 --seq-kv 300,224 --head-dim 72,128 --type f16,bf16 --causal"
 
 /* More heads than have a place, too, alone and in groups; the last piece has padding alone. */
 #define FUSED_EDGES                                                                                \
@@ -920,7 +937,7 @@ static const struct attention_backward_kernel backward[] = {
                         "matrix_multiplies >= 136000000, matrix_multiplies <= 137000000",
         .about.edges = PERSISTENT_EDGES, .about.shown_sizes = FIVE_HEADS " --causal",
         .about.after = "backward_one_barrier", .about.architecture = "sm_90a", BACKWARD_LIMITS,
-        .workspace = backward_persistent_workspace, .cost = backward_one_barrier_cost),
+        .workspace = backward_persistent_workspace, .cost = backward_persistent_cost),
     ATTENTION_BACKWARD_ROW(
         backward_fused, "35_backward_fused.cu",
         "one launch: idle warps make D and store dQ, of which few heads have a place",
@@ -928,7 +945,7 @@ static const struct attention_backward_kernel backward[] = {
                         "workspace_bytes <= 600000, matrix_multiplies >= 314000000",
         .about.edges = FUSED_EDGES, .about.shown_sizes = FIVE_HEADS,
         .about.after = "backward_persistent", .about.architecture = "sm_90a", .about.polls = true,
-        BACKWARD_LIMITS, .workspace = backward_fused_workspace, .cost = backward_one_barrier_cost),
+        BACKWARD_LIMITS, .workspace = backward_fused_workspace, .cost = backward_persistent_cost),
     {.about.name = NULL},
 };
 

@@ -43,7 +43,7 @@ struct __align__(1024) shared_tiles
 
 template <class Config>
 static __device__ __forceinline__ void put_dQ(struct consumer<Config> &, float *sums,
-                                              const float (&dQ)[OWN_Q])
+                                              const float (&dQ)[Config::OWN])
 {
     add_dQ(sums, dQ);
 }

@@ -66,7 +66,7 @@ static __device__ __forceinline__ void store_dQ(float *sums, const float (&dQ)[O
 
 template <class Config>
 static __device__ __forceinline__ void put_dQ(struct consumer<Config> &c, float *sums,
-                                              const float (&dQ)[OWN_Q])
+                                              const float (&dQ)[Config::OWN])
 {
     const int stage = c.at.stage;
     mbarrier_wait(&c.shared->own_turn[stage], c.at.phase); /* all that comes before is added */

@@ -20,14 +20,21 @@
  * Blocks that begin together stay together, and without a mask all of a head would add to the same
  * queries' dQ at the same time. So each block begins with queries of its own, and goes round.
  *
- * With a mask, at HEAD_DIM 128, the first tile of 64 queries often sees none of the second
+ * With a mask, at HEAD_DIM 128, the first tile of queries often sees none of the second
  * warpgroup's 64 keys. That warpgroup makes only its half of dQ then, and leaves the tensor cores
  * to the first. Each warpgroup has code of its own, in which the addresses of its rows are
  * constants: with one for both, registers do not suffice.
  *
- * Cost: as backward_one_barrier, and an atomic a tile of keys. Shared: as there.
+ * At HEAD_DIM 128 long sequences have tiles of 80 queries, not of 64, so a query costs a fifth less
+ * of barriers and of reads of K and V from shared memory. More have no room in registers. A
+ * warpgroup multiplies 64 rows, which do not divide 80: so dQ is made transposed, with 64 features
+ * as a warpgroup's rows, and lies so in the workspace.
  *
- * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), persistent blocks in the forward pass.
+ * Cost: as backward_one_barrier, and an atomic a tile of keys. Shared: as there, 48 KB more where
+ * tiles have 80 queries.
+ *
+ * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), persistent blocks in the forward pass;
+ * tiles of 80 queries in the backward pass of github.com/Dao-AILab/flash-attention, hopper.
  */
 #include "device/device.h"
 #include "persistent_keys.cuh"
@@ -39,7 +46,7 @@ struct __align__(1024) shared_tiles
     typename Config::T K[Bc * Config::HEAD_DIM], V[Bc * Config::HEAD_DIM];
     typename Config::T Q[STAGES][Config::Br * Config::HEAD_DIM];
     typename Config::T dO[STAGES][Config::Br * Config::HEAD_DIM];
-    typename Config::T dS[STAGES][Bc * Config::Br]; /* transposed */
+    typename Config::T dS[STAGES][Bc * Config::dS_COLUMNS]; /* transposed */
     float LSE[STAGES][Config::Br], D[STAGES][Config::Br];
     struct key_tile own; /* whose K and V these are; a negative head: no tile is left */
     uint64_t keys_full, keys_empty, Q_full[STAGES], dO_full[STAGES], empty[STAGES];
@@ -108,10 +115,54 @@ __global__ void __launch_bounds__(THREADS, 1)
     }
 }
 
-template <typename T, int HEAD_DIM, bool CAUSAL>
-static cudaError_t launch(const struct attention_backward *call)
+/* ---- dQ of tiles of 80 queries ---- */
+
+/* dQ from the floats in the workspace, of parts of dQᵀ. A block has 64 features of a tile, a warp a
+ * part, in which a lane has two queries of two features in four floats. */
+template <typename T, int Br>
+__global__ void backward_put_turned(T *dQ, const float *sums, float scale, int panels, int seq_q,
+                                    int head_dim)
 {
-    typedef config<T, HEAD_DIM> Config;
+    const int tile = blockIdx.x / panels, down = ceil_div(seq_q, Br);
+    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    const int g = lane / ROW_LANES, t = lane % ROW_LANES;
+    const float *own = own_floats(sums + ((size_t)blockIdx.x * 4 + warp) * PART_ROWS * Br);
+    __shared__ __align__(16) uint16_t rows[4][Br][PART_ROWS + PUT_PAD];
+#pragma unroll
+    for (int i = 0; i < Br / 8; i++) {
+        const float4 x = *(const float4 *)&own[4 * i * WARP];
+        const uint32_t upper = pack_pair<T>(x.x * scale, x.y * scale);
+        const uint32_t lower = pack_pair<T>(x.z * scale, x.w * scale);
+        uint16_t(*pair)[PART_ROWS + PUT_PAD] = &rows[warp][8 * i + 2 * t];
+        pair[0][g] = (uint16_t)upper;
+        pair[1][g] = (uint16_t)(upper >> 16);
+        pair[0][g + 8] = (uint16_t)lower;
+        pair[1][g + 8] = (uint16_t)(lower >> 16);
+    }
+    store_part<Br, PART_ROWS>(dQ + (size_t)(tile / down) * seq_q * head_dim, rows[warp],
+                              tile % down * Br, seq_q,
+                              blockIdx.x % panels * PANEL + warp * PART_ROWS, head_dim);
+}
+
+/* In place of finish_gradients(). */
+template <class Config>
+static cudaError_t finish_turned(const struct attention_backward *call)
+{
+    typedef typename Config::T T;
+    const int panels = Config::HEAD_DIM / PANEL;
+    const int tiles = call->batch * call->heads * ceil_div(call->seq_q, Config::Br);
+    backward_put_turned<T, Config::Br><<<tiles * panels, PUT_THREADS, 0, call->stream>>>(
+        (T *)call->dQ, (const float *)call->workspace, call->scale, panels, call->seq_q,
+        call->head_dim);
+    return cudaGetLastError();
+}
+
+/* ---- launches ---- */
+
+template <class Config, bool CAUSAL>
+static cudaError_t launch_as(const struct attention_backward *call,
+                             cudaError_t (*finish)(const struct attention_backward *))
+{
     const struct tile_order order = key_order_of(call, Bc);
     int *const counter = tickets_of(*call, D_of<Config>(call));
     struct device_limits device;
@@ -120,8 +171,20 @@ static cudaError_t launch(const struct attention_backward *call)
         status = cudaMemsetAsync(counter, 0, sizeof *counter, call->stream);
     return status == cudaSuccess
                ? launch_gradients<Config>(call, order, backward_persistent<Config, CAUSAL>, true,
-                                          resident_blocks(order.tiles, &device))
+                                          resident_blocks(order.tiles, &device), finish)
                : status;
+}
+
+template <typename T, int HEAD_DIM, bool CAUSAL>
+static cudaError_t launch(const struct attention_backward *call)
+{
+    typedef config<T, HEAD_DIM> Config;
+    if constexpr (HEAD_DIM == 128) {
+        typedef config<T, HEAD_DIM, BACKWARD_TALL_QUERIES> Tall;
+        if (backward_has_tall_tiles(call))
+            return launch_as<Tall, CAUSAL>(call, finish_turned<Tall>);
+    }
+    return launch_as<Config, CAUSAL>(call, finish_gradients<Config>);
 }
 
 extern "C" cudaError_t attention_backward_persistent(const struct attention_backward *call)

@@ -27,9 +27,13 @@
  * 48 KB more, a piece a keeper. Where sequences are short all jobs take as long as all products, so
  * the keepers' time is what counts.
  *
+ * Where backward_persistent has tiles of 80 queries there is no room for the keepers' pieces, and
+ * this rung is backward_persistent: sequences are so long there that the other kernels take little.
+ *
  * Source: Osama et al., Stream-K (arXiv:2301.03598), where the last to finish stores a tile;
  * semaphores of dQ in github.com/Dao-AILab/flash-attention, "deterministic".
  */
+#include "06_causal_half/06_step.h"
 #include "device/device.h"
 #include "persistent_keys.cuh"
 
@@ -373,5 +377,7 @@ static cudaError_t launch(const struct attention_backward *call)
 
 extern "C" cudaError_t attention_backward_fused(const struct attention_backward *call)
 {
+    if (backward_has_tall_tiles(call))
+        return attention_backward_persistent(call);
     return LAUNCH(call);
 }

@@ -30,6 +30,22 @@ static inline bool small_async_tiles(int head_dim, const struct device_limits *d
 /* Of backward_wgmma. Scores of a tile lie in registers, so wide rows leave room for fewer. */
 #define BACKWARD_WGMMA_QUERIES(HEAD_DIM) ((HEAD_DIM) <= 64 ? 128 : 64)
 
+/* Of backward_persistent, where sequences are so long that it pays: with a mask later, since more
+ * of a tall tile's scores lie beyond it. */
+enum { BACKWARD_TALL_QUERIES = 80, BACKWARD_TALL_FROM = 4096, BACKWARD_TALL_FROM_CAUSAL = 16384 };
+
+static inline bool backward_has_tall_tiles(const struct attention_backward *call)
+{
+    const int from = call->causal ? BACKWARD_TALL_FROM_CAUSAL : BACKWARD_TALL_FROM;
+    return call->head_dim > 64 && call->seq_q >= from;
+}
+
+static inline int backward_persistent_queries(const struct attention_backward *call)
+{
+    return backward_has_tall_tiles(call) ? BACKWARD_TALL_QUERIES
+                                         : BACKWARD_WGMMA_QUERIES(call->head_dim);
+}
+
 /* The order in which the blocks take tiles of Bc keys: as that of tiles of queries, but the first
  * keys are seen by most queries, so with a mask they come first; and what a head's blocks share in
  * L2 are Q, dO and the floats of dQ, of all the queries that meet its keys. */

@@ -20,6 +20,18 @@ static __device__ __forceinline__ int swizzled(int row, int col)
     return (col / PANEL * ROWS + row) * PANEL + (col % PANEL ^ row % 8 * 8);
 }
 
+/* Of scores transposed, keys of rows and queries of columns, a lane's element i: the query that it
+ * belongs to, and of each 16 keys the key. */
+static __device__ __forceinline__ int query_of(int i)
+{
+    return 8 * (i / 4) + threadIdx.x % ROW_LANES * 2 + i % 2;
+}
+
+static __device__ __forceinline__ int key_of(int i)
+{
+    return threadIdx.x % WARP / ROW_LANES + 8 * (i / 2 % 2);
+}
+
 /* dS of 16 queries, from `query` on, and of as many of the Bc keys, from `key` on, as `packed`
  * holds; turned back, as a left factor. */
 template <int Bc, typename T, int COUNT>
@@ -67,7 +79,8 @@ static const int PUT_PAD = 8; /* so that the rows of a store begin in other bank
 template <class Config>
 static __host__ __device__ __forceinline__ int padded_queries(int seq_q)
 {
-    return ceil_div(ceil_div(seq_q, Config::Br) * Config::Br, PUT_ROWS) * PUT_ROWS;
+    const int whole = ceil_div(seq_q, Config::Br) * Config::Br;
+    return Config::TURNED ? whole : ceil_div(whole, PUT_ROWS) * PUT_ROWS;
 }
 
 /* The part that begins with this query, a multiple of 16, and this feature, a multiple of 64. */
@@ -85,6 +98,22 @@ template <typename FLOAT>
 static __device__ __forceinline__ FLOAT *own_floats(FLOAT *part)
 {
     return part + 4 * (threadIdx.x % WARP);
+}
+
+/* Stores what the lanes of a warp have put in `rows`: of a head's dQ the rows from row0 on, and
+ * their features from col0 on. */
+template <int ROWS, int COLS, typename T, typename ELEMENT, int PITCH>
+static __device__ __forceinline__ void store_part(T *dQ, const ELEMENT (*rows)[PITCH], int row0,
+                                                  int seq_q, int col0, int head_dim)
+{
+    __syncwarp(); /* the part is there before a lane reads what others stored */
+#pragma unroll
+    for (int i = threadIdx.x % WARP; i < ROWS * COLS / 8; i += WARP) {
+        const int row = i / (COLS / 8), col = i % (COLS / 8) * 8;
+        if (row0 + row < seq_q && col0 + col < head_dim)
+            *(uint4 *)&dQ[(size_t)(row0 + row) * head_dim + col0 + col] =
+                *(const uint4 *)&rows[row][col];
+    }
 }
 
 /* dQ from the floats in the workspace, which has padded_rows queries for each head and panel. */
@@ -114,14 +143,8 @@ __global__ void backward_put_in_rows(T *dQ, const float *sums, float scale, int 
     for (int i = 0; i < OWN_Q / 2; i++)
         *(uint32_t *)&part_rows[lane / ROW_LANES + 8 * (i % 2)]
                                [8 * (i / 2) + lane % ROW_LANES * 2] = packed[i];
-    __syncwarp(); /* the part is there before a lane reads what others stored */
-#pragma unroll
-    for (int i = lane; i < PART / 8; i += WARP) {
-        const int row = i / (PANEL / 8), col = i % (PANEL / 8) * 8;
-        if (row0 + row < seq_q && col0 + col < head_dim)
-            *(uint4 *)&dQ[((size_t)head * seq_q + row0 + row) * head_dim + col0 + col] =
-                *(const uint4 *)&part_rows[row][col];
-    }
+    store_part<PART_ROWS, PANEL>(dQ + (size_t)head * seq_q * head_dim, part_rows, row0, seq_q, col0,
+                                 head_dim);
 }
 
 /* ---- launches around a rung's kernel ---- */

@@ -11,17 +11,21 @@
 #include "warpgroup_keys.cuh"
 
 /* dQ = dS·K, by one warpgroup: dS are all keys and its 64 queries, K all keys and its 64 features.
- * Starts one group. */
-template <typename T>
-static __device__ __forceinline__ void start_dQ(float (&dQ)[OWN_Q], const T *dS, const T *K)
+ * Or, TURNED, dQᵀ = Kᵀ·dSᵀ: all keys, its 64 features and all queries. Starts one group. */
+template <class Config>
+static __device__ __forceinline__ void
+start_dQ(float (&dQ)[Config::OWN], const typename Config::T *dS, const typename Config::T *K)
 {
-    const uint64_t a = wgmma_descriptor(shared_address(dS), 0, 8 * ROW_BYTES);
-    const uint64_t b = wgmma_descriptor(shared_address(K), 0, 8 * ROW_BYTES);
+    const int panel = Bc * ROW_BYTES;
+    const uint64_t of_dS = wgmma_descriptor(shared_address(dS), panel, 8 * ROW_BYTES);
+    const uint64_t of_K = wgmma_descriptor(shared_address(K), panel, 8 * ROW_BYTES);
+    const uint64_t a = Config::TURNED ? of_K : of_dS, b = Config::TURNED ? of_dS : of_K;
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < Bc; k += 16)
-        wgmma_shared_transposed<2 * OWN_Q, T>(dQ, wgmma_descriptor_at(a, k * ROW_BYTES),
-                                              wgmma_descriptor_at(b, k * ROW_BYTES), k > 0);
+        wgmma_shared_transposed<2 * Config::OWN, typename Config::T>(
+            dQ, wgmma_descriptor_at(a, k * ROW_BYTES), wgmma_descriptor_at(b, k * ROW_BYTES),
+            k > 0);
     wgmma_commit();
 }
 
@@ -29,7 +33,7 @@ static __device__ __forceinline__ void start_dQ(float (&dQ)[OWN_Q], const T *dS,
  * while dK's product is under way. */
 template <class Config>
 static __device__ __forceinline__ void put_dQ(struct consumer<Config> &c, float *sums,
-                                              const float (&dQ)[OWN_Q]);
+                                              const float (&dQ)[Config::OWN]);
 
 /* Adds what a tile of queries gives to dK and dV, and puts its dQ where `part` is. Where dPᵀ and dQ
  * have as many floats, at HEAD_DIM 128, both are made in `kept`, from tile to tile the same
@@ -40,14 +44,14 @@ static __device__ __forceinline__ void multiply_and_add(struct consumer<Config> 
                                                         int row0, int seq_q, int seq_kv)
 {
     typedef typename Config::T T;
-    const int HEAD_DIM = Config::HEAD_DIM, Br = Config::Br;
-    const bool KEPT = Br / 2 == OWN_Q;
+    const int HEAD_DIM = Config::HEAD_DIM, Br = Config::Br, OWN = Config::OWN;
+    const bool KEPT = Br / 2 == OWN;
     const T *Q = c.shared->Q[c.at.stage], *dO = c.shared->dO[c.at.stage];
     T *dS = c.shared->dS[c.at.stage];
     uint32_t P[Br / 4], packed[Br / 4];
-    float own_dP[Br / 2], own_dQ[OWN_Q], *sums = own_floats(part);
+    float own_dP[Br / 2], own_dQ[OWN], *sums = own_floats(part);
     float(&dP)[Br / 2] = KEPT ? kept : own_dP;
-    float(&dQ)[OWN_Q] = KEPT ? (float(&)[OWN_Q])kept : own_dQ;
+    float(&dQ)[OWN] = KEPT ? (float(&)[OWN])kept : own_dQ;
     make_factors<Config, CAUSAL, MASKED>(c, dP, P, packed, row0, seq_q, seq_kv);
     /* Measured: at HEAD_DIM 64 it pays to store dS, which both warpgroups wait for, before dV's
      * product is started; at 128 to store it while that is under way. */
@@ -60,7 +64,7 @@ static __device__ __forceinline__ void multiply_and_add(struct consumer<Config> 
         store_dS<Config>(dS, packed, warp_key);
     async_proxy_fence();
     named_barrier_sync(1, WARPGROUP * CONSUMERS); /* dS is complete, and visible to wgmma */
-    start_dQ(dQ, dS + c.warp_query / 64 * 64 * Bc, c.K_columns);
+    start_dQ<Config>(dQ, dS + c.warp_query / 64 * 64 * Bc, c.K_columns);
     start_columns<T, Br, Br, HEAD_DIM>(c.dK, packed, Q, true);
 
     wgmma_wait<1>(); /* dV has this tile, and dQ is there */
@@ -83,22 +87,47 @@ store_through(typename Config::T *tile, typename Config::T *matrix,
               const float (&x)[Config::HEAD_DIM / 2], int key0, int seq_kv, int head_dim)
 {
     const int LANES = Config::HEAD_DIM / 8; /* that store a row together */
-    const int lane = threadIdx.x % WARP, warp_key = threadIdx.x / WARP * 16;
+    /* The address of a row in the tile follows from its key: what depends on the thread alone would
+     * be kept in registers from tile to tile. */
+    const int lane = threadIdx.x % WARP, warp_key = key0 + threadIdx.x / WARP * 16;
     uint32_t packed[Config::HEAD_DIM / 4];
     pack_rows<typename Config::T>(packed, x);
+    const int row = (warp_key + lane % 16) % Bc;
 #pragma unroll
     for (int d = 0; d < Config::HEAD_DIM; d += 16)
-        stmatrix_x4(shared_address(&tile[swizzled<Bc>(warp_key + lane % 16, d + lane / 16 * 8)]),
-                    &packed[d / 4]);
+        stmatrix_x4(shared_address(&tile[swizzled<Bc>(row, d + lane / 16 * 8)]), &packed[d / 4]);
     __syncwarp(); /* the rows are there before a lane reads what others stored */
 #pragma unroll
     for (int i = lane; i < 16 * LANES; i += WARP) {
-        const int row = warp_key + i / LANES, col = i % LANES * 8;
-        if (key0 + row < seq_kv && col < head_dim)
-            *(uint4 *)&matrix[(size_t)(key0 + row) * head_dim + col] =
-                *(const uint4 *)&tile[swizzled<Bc>(row, col)];
+        const int key = warp_key + i / LANES, col = i % LANES * 8;
+        if (key < seq_kv && col < head_dim)
+            *(uint4 *)&matrix[(size_t)key * head_dim + col] =
+                *(const uint4 *)&tile[swizzled<Bc>(key % Bc, col)];
     }
     __syncwarp(); /* all have read before the next rows come */
+}
+
+/* Of dQᵀ a part is 16 features and a tile's queries. Those of a tile lie one behind the other, and
+ * so do tiles. */
+template <class Config>
+static __device__ __forceinline__ float *turned_part_of_dQ(float *dQ, int head, int row0,
+                                                           int feature, int seq_q)
+{
+    const size_t row = (size_t)head * padded_queries<Config>(seq_q) + row0;
+    return dQ + row * Config::HEAD_DIM + feature * Config::Br;
+}
+
+/* Where in the workspace lies what the warp makes of dQ of a tile of a head's queries. */
+template <class Config>
+static __device__ __forceinline__ float *part_of_warp(const struct consumer<Config> &c,
+                                                      const struct backward_problem &problem,
+                                                      int warpgroup, int head, int row0)
+{
+    const int feature = first_feature<Config>(warpgroup), seq_q = problem.call.seq_q;
+    return Config::TURNED
+               ? turned_part_of_dQ<Config>(problem.dQ, head, row0,
+                                           feature + threadIdx.x / WARP % 4 * PART_ROWS, seq_q)
+               : part_of_dQ<Config>(problem.dQ, head, row0 + c.warp_query, feature, seq_q);
 }
 
 /* A tile of queries of a head. */
@@ -108,8 +137,7 @@ multiply_queries(struct consumer<Config> &c, float (&kept)[Config::Br / 2],
                  const struct backward_problem &problem, int warpgroup, int head, int row0)
 {
     const int seq_q = problem.call.seq_q, seq_kv = problem.call.seq_kv;
-    float *part = part_of_dQ<Config>(problem.dQ, head, row0 + c.warp_query,
-                                     first_feature<Config>(warpgroup), seq_q);
+    float *part = part_of_warp(c, problem, warpgroup, head, row0);
     if (needs_mask<CAUSAL>(c.key0, row0, seq_q, seq_kv))
         multiply_and_add<Config, CAUSAL, true>(c, kept, part, row0, seq_q, seq_kv);
     else

@@ -11,7 +11,7 @@
 
 template <class Config>
 static __device__ __forceinline__ void put_dQ(struct consumer<Config> &, float *sums,
-                                              const float (&dQ)[OWN_Q])
+                                              const float (&dQ)[Config::OWN])
 {
     add_dQ(sums, dQ);
 }
@@ -40,7 +40,7 @@ static __device__ __forceinline__ int next_row(const struct round round, int row
     return row0 + Config::Br < seq_q ? row0 + Config::Br : round.first;
 }
 
-/* Whether a tile's queries, 64 from row0 on, see none of the second warpgroup's keys. */
+/* Whether a tile's queries, from row0 on, see none of the second warpgroup's keys. */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ bool sees_half(int key0, int row0, int seq_q, int seq_kv)
 {
@@ -53,15 +53,17 @@ template <class Config>
 static __device__ __forceinline__ void skip_and_add(struct consumer<Config> &c,
                                                     float (&kept)[Config::Br / 2], float *part)
 {
-    float(&dQ)[OWN_Q] = (float(&)[OWN_Q])kept;
+    float(&dQ)[Config::OWN] = (float(&)[Config::OWN])kept;
     typename Config::T *dS = c.shared->dS[c.at.stage];
     const int eight = threadIdx.x / WARP * 16 * PANEL + threadIdx.x % WARP * 8;
 #pragma unroll
-    for (int i = 0; i < 16 * PANEL; i += 8 * WARP)
-        *(uint4 *)&dS[eight + i] = make_uint4(0, 0, 0, 0);
+    for (int panel = 0; panel < Config::dS_COLUMNS; panel += PANEL)
+#pragma unroll
+        for (int i = 0; i < 16 * PANEL; i += 8 * WARP)
+            *(uint4 *)&dS[panel * Bc + eight + i] = make_uint4(0, 0, 0, 0);
     async_proxy_fence();
     named_barrier_sync(1, WARPGROUP * CONSUMERS); /* dS is complete, and visible to wgmma */
-    start_dQ(dQ, dS, c.K_columns);
+    start_dQ<Config>(dQ, dS, c.K_columns);
     wgmma_wait<0>();
     wgmma_hold(dQ);
     put_dQ(c, own_floats(part), dQ);
@@ -91,9 +93,7 @@ static __device__ __forceinline__ void consume_all(struct shared_tiles<Config> *
             int left = round.tiles, row0 = round.begin;
             const int place = head % problem.places;
             if (warpgroup == 1 && sees_half<Config, CAUSAL>(own.key0, row0, seq_q, seq_kv)) {
-                skip_and_add(c, kept,
-                             part_of_dQ<Config>(problem.dQ, place, row0 + c.warp_query,
-                                                first_feature<Config>(warpgroup), seq_q));
+                skip_and_add(c, kept, part_of_warp(c, problem, warpgroup, place, row0));
                 left--;
                 row0 += Config::Br;
             }

@@ -14,6 +14,7 @@ struct config {
     typedef ELEMENT T;
     static const int HEAD_DIM = D, BYTES = BACKWARD_ASYNC_BYTES(SMALL, HEAD_DIM);
     static const int Br = BACKWARD_ASYNC_QUERIES(SMALL), Bc = BACKWARD_ASYNC_KEYS(SMALL);
+    static const bool TURNED = false;
     static const int PANELS = HEAD_DIM / PANEL; /* of features; as many warps share keys */
     static const int BLOCKS = 2;                /* of 16 keys, that these warps share */
     static const int WARPS = Bc / (16 * BLOCKS) * PANELS, THREADS = WARPS * WARP;
@@ -198,17 +199,6 @@ static __device__ __forceinline__ void multiply_columns(float (&x)[BLOCKS][N / 2
 static __device__ __forceinline__ float exponent_shift(float LSE)
 {
     return LSE == -CUDART_INF_F ? CUDART_INF_F : LSE * LOG2_E;
-}
-
-/* The query of a chunk that a lane's element i belongs to, and its key of each 16. */
-static __device__ __forceinline__ int query_of(int i)
-{
-    return 8 * (i / 4) + threadIdx.x % ROW_LANES * 2 + i % 2;
-}
-
-static __device__ __forceinline__ int key_of(int i)
-{
-    return threadIdx.x % WARP / ROW_LANES + 8 * (i / 2 % 2);
 }
 
 /* S becomes the exponents of P. LSE is that of the chunk's queries. */

@@ -14,11 +14,15 @@ static const int Bc = BACKWARD_BLOCK_KEYS;
 static const int WARPGROUP = 128, CONSUMERS = 2, THREADS = WARPGROUP * (CONSUMERS + 1);
 static const int WARPGROUP_KEYS = Bc / CONSUMERS;
 
-template <typename ELEMENT, int D>
+/* A warpgroup multiplies 64 rows of its left factor. Where that many do not divide a tile's queries
+ * dQ is made as dQᵀ = Kᵀ·dSᵀ, whose rows are 64 features. */
+template <typename ELEMENT, int D, int QUERIES = BACKWARD_WGMMA_QUERIES(D)>
 struct config {
     typedef ELEMENT T;
-    static const int HEAD_DIM = D;
-    static const int Br = BACKWARD_WGMMA_QUERIES(HEAD_DIM);
+    static const int HEAD_DIM = D, Br = QUERIES;
+    static const bool TURNED = Br % 64 != 0;
+    static const int OWN = TURNED ? Br / 2 : OWN_Q;                 /* floats of dQ of a thread */
+    static const int dS_COLUMNS = (Br + PANEL - 1) / PANEL * PANEL; /* whole panels */
 };
 
 template <class Config>
@@ -260,11 +264,11 @@ static __device__ __forceinline__ void load_own(struct tile_LSE<Config> &LSE, co
 template <class Config>
 static __device__ __forceinline__ float LSE_of(const struct tile_LSE<Config> &LSE, int i)
 {
-    const int t = threadIdx.x % ROW_LANES, eight = i / 4;
     if (!LSE.SHUFFLED)
-        return LSE.all[8 * eight + 2 * t + i % 2];
-    const float2 own = LSE.own[eight / 8];
-    return __shfl_sync(FULL_MASK, i % 2 ? own.y : own.x, eight % 8 * ROW_LANES + t);
+        return LSE.all[query_of(i)];
+    const float2 own = LSE.own[i / 32];
+    const int lane = i / 4 % 8 * ROW_LANES + threadIdx.x % ROW_LANES;
+    return __shfl_sync(FULL_MASK, i % 2 ? own.y : own.x, lane);
 }
 
 /* Pᵀ and dSᵀ of a tile of queries, rounded, as left factors. dPᵀ is made in dS, which is the
@@ -274,9 +278,7 @@ static __device__ __forceinline__ void
 make_factors(struct consumer<Config> &c, float (&dS)[Config::Br / 2], uint32_t (&P)[Config::Br / 4],
              uint32_t (&packed)[Config::Br / 4], int row0, int seq_q, int seq_kv)
 {
-    const int Br = Config::Br, lane = threadIdx.x % WARP;
-    const int g = lane / ROW_LANES, t = lane % ROW_LANES;
-    const int stage = c.at.stage;
+    const int Br = Config::Br, stage = c.at.stage;
     float S[Br / 2];
     mbarrier_wait(&c.shared->Q_full[stage], c.at.phase);
     start_rows<Config>(S, c.K_rows, c.shared->Q[stage]);
@@ -287,20 +289,19 @@ make_factors(struct consumer<Config> &c, float (&dS)[Config::Br / 2], uint32_t (
     load_own(LSE, c.shared->LSE[stage]);
     wgmma_wait<1>(); /* Sᵀ is there */
     wgmma_hold(S);
-    const int first_key = c.key0 + threadIdx.x / WARP * 16 + g;
+    const int first_key = c.key0 + threadIdx.x / WARP * 16 + key_of(0);
 #pragma unroll
     for (int i = 0; i < Br / 2; i++) {
-        const int row = 8 * (i / 4) + 2 * t + i % 2;
         S[i] = exp2_approximate(S[i] * c.scale_log2 - LSE_of(LSE, i));
         const int key = first_key + 8 * (i / 2 % 2);
-        if (MASKED && key >= visible_keys<CAUSAL>(row0 + row, seq_q, seq_kv))
+        if (MASKED && key >= visible_keys<CAUSAL>(row0 + query_of(i), seq_q, seq_kv))
             S[i] = 0.0f;
     }
     wgmma_wait<0>(); /* and dPᵀ */
     wgmma_hold(dS);
 #pragma unroll
     for (int i = 0; i < Br / 2; i++)
-        dS[i] = S[i] * (dS[i] - c.shared->D[stage][8 * (i / 4) + 2 * t + i % 2]);
+        dS[i] = S[i] * (dS[i] - c.shared->D[stage][query_of(i)]);
     pack_rows<typename Config::T>(P, S);
     pack_rows<typename Config::T>(packed, dS);
 }
@@ -349,10 +350,11 @@ static __device__ __forceinline__ void multiply_tile(struct consumer<Config> &c,
 }
 
 /* Adds the thread's dQ to its floats of a part. */
-static __device__ __forceinline__ void add_dQ(float *sums, const float (&dQ)[OWN_Q])
+template <int COUNT>
+static __device__ __forceinline__ void add_dQ(float *sums, const float (&dQ)[COUNT])
 {
 #pragma unroll
-    for (int i = 0; i < OWN_Q; i += 4)
+    for (int i = 0; i < COUNT; i += 4)
         red_add_4(&sums[i * WARP], make_float4(dQ[i], dQ[i + 1], dQ[i + 2], dQ[i + 3]));
 }
 
@@ -398,12 +400,13 @@ static cudaError_t launch_tiles(void (*kernel)(Problem), const Problem &problem,
     return cudaGetLastError();
 }
 
-/* Launches D's kernel, the rung's and dQ's; dQ begins with zeros where the rung only adds. The rung
- * has so many blocks; 0 means one for each tile of keys. */
+/* Launches D's kernel, the rung's and dQ's, which finish() does; dQ begins with zeros where the
+ * rung only adds. The rung has so many blocks; 0 means one for each tile of keys. */
 template <class Config>
-static cudaError_t
-launch_gradients(const struct attention_backward *call, const struct tile_order order,
-                 void (*kernel)(struct backward_problem), bool zeros = true, int blocks = 0)
+static cudaError_t launch_gradients(
+    const struct attention_backward *call, const struct tile_order order,
+    void (*kernel)(struct backward_problem), bool zeros = true, int blocks = 0,
+    cudaError_t (*finish)(const struct attention_backward *) = finish_gradients<Config>)
 {
     struct backward_problem problem;
     cudaError_t status =
@@ -413,7 +416,7 @@ launch_gradients(const struct attention_backward *call, const struct tile_order 
     begin_gradients<Config>(call, zeros);
     status =
         launch_tiles<Config>(kernel, problem, blocks != 0 ? blocks : order.tiles, call->stream);
-    return status == cudaSuccess ? finish_gradients<Config>(call) : status;
+    return status == cudaSuccess ? finish(call) : status;
 }
 
 #endif

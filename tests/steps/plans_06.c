@@ -10,6 +10,8 @@
 #include "06_causal_half/backward/backward_plan.h"
 #include "06_causal_half/hopper/hopper_plan.h"
 
+#include <math.h>
+
 static const struct attention_kernel *causal_half_kernels(void)
 {
     return step_rows(&step_06, &attention_problem);
@@ -504,6 +506,7 @@ static void judge_key_tiles(const struct attention *call, const struct device_li
         if (few)
             canvas_paint(&canvas, own.kv_head, own.kv_head + 1, own.key0, own.key0 + (long long)Bc);
         judge_first_query(call, own.key0, BACKWARD_WGMMA_QUERIES(call->head_dim));
+        judge_first_query(call, own.key0, backward_persistent_queries(&backward_call));
         for (int key0 = own.key0; key0 < call->seq_kv && key0 < own.key0 + Bc;
              key0 += BACKWARD_KEYS)
             judge_first_query(call, key0, BACKWARD_QUERIES);
@@ -620,12 +623,15 @@ static void judge_gradients(const struct attention *call, const struct device_li
     const struct attention_backward_kernel *row = step_rows(&step_06, &attention_backward_problem);
     const struct attention_backward backward_call = plan_backward_of(call);
     const double queries = (double)attention_query_rows(call);
-    const double padded = (double)plan_tiles(call, 128) * 128.0 * 128.0;
+    const int TALL = BACKWARD_TALL_QUERIES;
+    const double padded =
+        128.0 * fmax((double)plan_tiles(call, 128) * 128.0, (double)plan_tiles(call, TALL) * TALL);
     const double turns = padded / 1024.0 + 1.0;
     for (; row->about.name; row++, judged++) {
         plan_backward_row(row, call, 2);
         const double floats = (double)row->workspace(&backward_call) / sizeof(float);
-        const bool few = row->launch == attention_backward_fused;
+        const bool few =
+            row->launch == attention_backward_fused && !backward_has_tall_tiles(&backward_call);
         const double rows = few ? (double)call->seq_q : queries;
         cr_assert(floats >= queries + rows * call->head_dim && floats <= padded + queries + turns,
                   "%s: a workspace of %g floats", row->about.name, floats);
