@@ -47,10 +47,12 @@ cudaError_t tensor_map_of_halves(CUtensorMap *map, const void *array, size_t mat
     const cuuint64_t strides[] = {cols * sizeof(uint16_t), rows * cols * sizeof(uint16_t)};
     const cuuint32_t box[] = {TENSOR_MAP_BOX_COLS, box_rows, 1};
     const cuuint32_t element_strides[] = {1, 1, 1};
+    /* L2 is asked for no more than the box: where it was told to widen that to 256 bytes, what
+     * comes from memory, and once, came 7 % slower on an H200; what L2 has came as fast. */
     CUresult result =
         encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3, (void *)(uintptr_t)array, sizes, strides,
                box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-               CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+               CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS)
         return refuse(cudaErrorInvalidValue,
                       "no tensor map for [%zu, %zu, %zu] elements at %p (driver error %d)",
