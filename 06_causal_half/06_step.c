@@ -302,17 +302,20 @@ static size_t decode_ring_workspace(const struct attention *call)
     return balanced_workspace_of(call, &plan);
 }
 
-/* The keys that the blocks of a kv head load, over all its tiles of rows. Every seq_q-th tile sees
- * as many. */
-static long long decode_loaded_keys(const struct attention *call, int head_rows, int tile_rows)
+/* The keys that the blocks of a kv head load, over all its tiles of rows, counting what is whole of
+ * so many. Every seq_q-th tile sees as many. */
+static long long decode_loaded_keys(const struct attention *call, int head_rows, int tile_rows,
+                                    int whole)
 {
     const long long full = head_rows / tile_rows, period = call->causal ? call->seq_q : 1;
     const int left = head_rows % tile_rows;
     long long keys = 0;
-    for (long long tile = 0; tile < period && tile < full; tile++)
-        keys += (full - tile + period - 1) / period *
-                decode_seen_by_any(*call, (int)tile * tile_rows, tile_rows, call->seq_kv);
-    return left > 0 ? keys + decode_seen_by_any(*call, head_rows - left, left, call->seq_kv) : keys;
+    for (long long tile = 0; tile < period && tile < full; tile++) {
+        const int seen = decode_seen_by_any(*call, (int)tile * tile_rows, tile_rows, call->seq_kv);
+        keys += (full - tile + period - 1) / period * (seen / whole * whole);
+    }
+    const int by_last = decode_seen_by_any(*call, head_rows - left, left, call->seq_kv);
+    return left > 0 ? keys + by_last / whole * whole : keys;
 }
 
 /* What becomes of the rows: how many times one is begun, and how many times what it leaves is
@@ -336,7 +339,7 @@ static struct cost decode_cost(const struct attention *call, int tile_rows, stru
     const long long kv_heads = (long long)call->batch * call->kv_heads, d = call->head_dim;
     const int head_rows = call->heads / call->kv_heads * call->seq_q;
     const long long rows = kv_heads * head_rows;
-    const long long keys = kv_heads * decode_loaded_keys(call, head_rows, tile_rows);
+    const long long keys = kv_heads * decode_loaded_keys(call, head_rows, tile_rows, 1);
     const long long elements_Q = of.begun * loads_Q * d;
     return (struct cost){2 * keys * d / 8 + elements_Q / load_Q + of.merged * (d / 2),
                          (of.merged + rows) * (d / 4 + 1),
@@ -408,7 +411,8 @@ static struct cost decode_balanced_cost(const struct attention_kernel *row,
     return decode_tile_cost(call, rows_in_shares(call, balanced_plan_here(call)), DECODE_WARPS);
 }
 
-/* The blocks of a cluster begin an item each, and merge it in shared memory. */
+/* The blocks of a cluster begin an item each, and merge it in shared memory. Tiles of keys that are
+ * whole come a box of 64 columns at a time. */
 static struct cost decode_ring_cost(const struct attention_kernel *row,
                                     const struct attention *call)
 {
@@ -416,8 +420,15 @@ static struct cost decode_ring_cost(const struct attention_kernel *row,
     const struct balanced_plan plan = ring_plan_here(call);
     const struct decode_rows in_clusters = {(long long)attention_query_rows(call) * plan.cluster,
                                             0};
-    return decode_tile_cost(call, plan.cluster > 1 ? in_clusters : rows_in_shares(call, plan),
-                            DECODE_RING_WARPS);
+    struct cost cost = decode_tile_cost(
+        call, plan.cluster > 1 ? in_clusters : rows_in_shares(call, plan), DECODE_RING_WARPS);
+    const int paged = call->pages != NULL && call->page_size < DECODE_KEYS;
+    const int box_keys = paged ? call->page_size : DECODE_KEYS,
+              panels = call->head_dim <= 64 ? 1 : 2;
+    const long long whole = (long long)call->batch * call->kv_heads *
+                            decode_loaded_keys(call, plan.head_rows, plan.tile_rows, DECODE_KEYS);
+    cost.loads -= 2 * (whole * call->head_dim / 8 - whole / box_keys * panels);
+    return cost;
 }
 
 static const struct attention_kernel core[] = {
@@ -626,10 +637,10 @@ static const struct attention_kernel decode[] = {
                   .workspace = decode_balanced_workspace, .cost = decode_balanced_cost),
     ATTENTION_ROW(
         decode_ring, "32_decode_ring.cu",
-        "each team of warps has a ring of its own, which goes on from item to item",
+        "producer warps fill a ring of tiles, which goes on from item to item",
         .about.claims =
             "--heads 8 --kv-heads 1 --seq-q 2 --seq-kv 4096: barriers <= 40, global_stores <= 300, "
-            "copies_ahead >= 40000",
+            "global_loads <= 40000",
         .about.after = "decode_wgmma", DECODE_LIMITS_OF("sm_90a"),
         .workspace = decode_ring_workspace, .cost = decode_ring_cost),
     {.about.name = NULL},

@@ -1,41 +1,50 @@
 // needs: sm_90a
 /*
- * Idea: a ring that never runs empty. Warps copy ahead along the block's share, and do not stop at
- * the end of an item; and those that need no other warp's keys wait for no other warp.
+ * Idea: a ring that never runs empty. Warps of their own ask the copy engine for all keys of the
+ * block's share, and do not stop at the end of an item, while the others merge and store it.
  *
- *     a team is as many warps as there are tiles of 16 rows: 1, 2 or 4. Eight warps a block
- *     for each part of an item in the block's share, as decode_balanced:
- *         for each tile of 128 keys that some row sees, by teams:
- *             wait for the team's keys of the tile
- *             (m, l, O) of them, as decode_async; a team of four as decode_wgmma
- *             copy the same keys of the tile that is STAGES on in the share, of whichever item
- *         the teams' (m, l, O) merge; then as decode_balanced, but where items are few:
+ *     two warps, one for K and one for V, for each tile of 64 keys of the share, of whichever item:
+ *         wait until its place in the ring is empty
+ *         ask the copy engine for it; where keys or pages are missing, copy what there is
+ *     eight warps, for each part of an item in the share, as decode_balanced:
+ *         for every other tile, by warpgroups:
+ *             wait for the tile
+ *             (m, l, O) of it, as decode_async; of more than 32 rows as decode_wgmma
+ *             its place is empty
+ *         the warps' (m, l, O) merge; then as decode_balanced, but where items are few:
  *         the blocks of a cluster have an item, and merge it in shared memory
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim] or pages of a pool
  * [pool_pages, kv_heads, page_size, head_dim], elements of type T; LSE [batch, heads, seq_q],
  * float; row-major. HEAD_DIM is head_dim rounded up to 64 or 128, the rest zeros.
  *
- * A warp copies 16 keys of each tile, of which one page has all: it asks the table for the next
- * page when it has used this one, so that the answer is there in time. What merges has a place of
- * its own in shared memory, beside the ring: one block fits a multiprocessor.
+ * A box is a tile's keys, or a page's of them: a lane asks for each, and has looked its page up
+ * when the tile before was asked for, so that the answer is there in time. What the last tile of a
+ * sequence lacks must be zeros, and what lies there in memory may be anything: so a warp copies
+ * this tile itself, key by key.
+ *
+ * What merges has a place of its own in shared memory, beside the ring: one block fits a
+ * multiprocessor.
  *
  * Cost: global traffic as decode_balanced's, with half as many blocks; in clusters no pieces.
  *
- * Source: NVIDIA, CUDA C++ Programming Guide, distributed shared memory; FlashAttention-3 merges
- * its splits in a kernel of its own (github.com/Dao-AILab/flash-attention).
+ * Source: NVIDIA, CUDA C++ Programming Guide, distributed shared memory; FlashAttention-3 has a
+ * producer warp, and merges its splits in a kernel of its own (github.com/Dao-AILab/
+ * flash-attention).
  */
 #include "06_causal_half/06_step.h"
+#include "06_causal_half/hopper/tma_tiles.cuh"
 #include "shares.cuh"
 #include "warpgroup_tile.cuh"
 
-static const int WARP_KEYS = 16; /* that a warp copies of a tile: no page is smaller */
-static const int TILE_KEYS = DECODE_RING_WARPS * WARP_KEYS;
+static_assert(PANEL == PANEL_COLS, "a panel is filled by one box");
+static const int CONSUMERS = DECODE_RING_WARPS * WARP, WARPGROUPS = DECODE_RING_WARPS / 4;
+static const int PRODUCERS = 2; /* warps */
 
 /* Tiles that the ring holds: 128 KB. */
 static constexpr __host__ __device__ int stages_of(int head_dim)
 {
-    return head_dim == 64 ? 4 : 2;
+    return head_dim == 64 ? 8 : 4;
 }
 
 /* What the blocks of a cluster leave for the rows that one of them merges: every CLUSTERth. */
@@ -46,104 +55,104 @@ struct inbox {
     float2 m_l[CLUSTER][OWN_ROWS];
 };
 
+/* A place in the ring is full when its tile is there, and empty when four warps have read it. */
 template <typename T, int HEAD_DIM>
-struct shared_memory {
-    struct key_tile<T, HEAD_DIM> tile[stages_of(HEAD_DIM)][TILE_KEYS / Bc];
-    struct warp_states<HEAD_DIM, DECODE_RING_WARPS> states;
-    union __align__(1024) /* where wgmma's swizzle begins to count */
-    {
-        T Q[ROWS * HEAD_DIM];         /* of a team of four */
-        struct inbox<HEAD_DIM> inbox; /* of the others */
+struct __align__(1024) shared_memory /* where the swizzle begins to count */
+{
+    struct key_tile<T, HEAD_DIM> tile[stages_of(HEAD_DIM)];
+    union {
+        T Q[ROWS * HEAD_DIM];         /* of more than 32 rows */
+        struct inbox<HEAD_DIM> inbox; /* of fewer */
     };
+    struct warp_states<HEAD_DIM, DECODE_RING_WARPS> states;
+    uint64_t full[stages_of(HEAD_DIM)], empty[stages_of(HEAD_DIM)];
 };
 
-/* Asks for the queries of the warp's rows of a part. */
-template <typename T, int TEAM, int HEAD_DIM>
-static __device__ __forceinline__ void
-ask_queries(uint32_t (&q)[HEAD_DIM / 16][4], const T *Q, const struct attention &shape,
-            const struct balanced_plan &plan, const struct part &part)
-{
-    load_queries<T, HEAD_DIM>(q, Q + (size_t)part.kv_head * plan.head_rows * shape.head_dim, shape,
-                              part.row0 + threadIdx.x / WARP % TEAM * 16, plan.head_rows);
-}
+/* ---- the producer ---- */
 
-/* Begins the warp's rows of a part with these queries. */
-template <int TEAM, int HEAD_DIM>
-static __device__ __forceinline__ void
-begin_part(struct warp_rows<HEAD_DIM> &own, const uint32_t (&queries)[HEAD_DIM / 16][4],
-           const struct attention &shape, const struct part &part)
-{
-    const int keys = max(part.length, 0);
-    begin_state(own, shape, part.row0 + threadIdx.x / WARP % TEAM * 16, keys);
-    own.seen_by_all = min(decode_seen_by_all(shape, part.row0, part.rows, keys), part.end);
-#pragma unroll
-    for (int r = 0; r < 2; r++) /* a tile may reach past the share's end */
-        own.visible[r] = min(own.visible[r], part.end);
-#pragma unroll
-    for (int i = 0; i < HEAD_DIM / 4; i++)
-        own.q[i / 4][i % 4] = queries[i / 4][i % 4];
-}
-
-/* Where the warp's copies stand: it has asked for all tiles of the share before this one. */
-struct ahead {
-    struct share left;
-    struct key_rows where;
-    int key, end, tiles; /* the warp's first key of the tile; tiles of the part from here on */
-    int page;            /* that has the key */
+/* The copy engine's descriptions of K and V. */
+struct key_maps {
+    CUtensorMap K, V;
 };
 
-/* Goes on from a part, the first of what is left, to the first that has tiles. */
-static __device__ __forceinline__ void begin_ahead(struct ahead &ahead, struct part part,
-                                                   const struct attention &shape,
-                                                   const struct balanced_plan &plan)
+/* Copies the keys of a tile from `first` to the sequence's end, and zeros behind them. By a warp,
+ * of which each lane has then waited for what it has copied. */
+template <typename T, int HEAD_DIM>
+static __device__ __forceinline__ void copy_ragged(struct key_tile<T, HEAD_DIM> *tile, const T *K,
+                                                   const T *V, const struct key_rows &where,
+                                                   int first, int end, int head_dim)
 {
-    for (;;) {
-        leave_part(ahead.left, plan, part);
-        if (part.end > part.first_key || ahead.left.units <= 0)
-            break;
-        part = part_of(shape, plan, ahead.left);
-    }
-    ahead.where = key_rows_of(shape, part.kv_head);
-    ahead.key = part.first_key + threadIdx.x / WARP * WARP_KEYS;
-    ahead.end = part.end;
-    ahead.tiles = tiles_of(part, TILE_KEYS);
-    ahead.page = ahead.key < ahead.end ? key_page(ahead.where, ahead.key) : 0;
+    const int SMALLEST_PAGE = 16;
+#pragma unroll 1
+    for (int row = 0; row < Bc; row += SMALLEST_PAGE)
+        copy_keys<SMALLEST_PAGE, WARP>(tile, row, K, V,
+                                       first + row < end ? key_row(where, first + row) : 0,
+                                       first + row, end, head_dim);
+    cp_async_commit();
+    cp_async_wait<0>();
+    /* wgmma sees the lane's copies, and what the engine brings next comes after them */
+    async_proxy_fence();
 }
 
-/* Starts to copy the warp's keys of the next tile; nothing at the end of the share. */
+/* Brings the tiles of a share, by two warps: one asks for K, and the other for V. */
 template <typename T, int HEAD_DIM>
 static __device__ __forceinline__ void
-copy_ahead(struct ahead &ahead, struct key_tile<T, HEAD_DIM> *tiles, const T *K, const T *V,
-           const struct attention &shape, const struct balanced_plan &plan)
+produce(struct shared_memory<T, HEAD_DIM> &shared, const struct key_maps &maps, const T *K,
+        const T *V, const struct attention &shape, const struct balanced_plan &plan,
+        struct share left, bool values)
 {
-    if (ahead.tiles > 0) {
-        const int row = threadIdx.x / WARP * WARP_KEYS;
-        copy_keys<WARP_KEYS, WARP>(&tiles[row / Bc], row % Bc, K, V,
-                                   key_row_in(ahead.where, ahead.page, ahead.key), ahead.key,
-                                   ahead.end, shape.head_dim);
-        ahead.key += TILE_KEYS;
-        ahead.tiles--;
-        if (ahead.tiles > 0)
-            ahead.page = ahead.key < ahead.end ? key_page(ahead.where, ahead.key) : 0;
-        else if (ahead.left.units > 0)
-            begin_ahead(ahead, part_of(shape, plan, ahead.left), shape, plan);
+    const int lane = threadIdx.x % WARP;
+    const CUtensorMap *map = values ? &maps.V : &maps.K;
+    struct ring_position at = {0, 0};
+    while (left.units > 0) {
+        const struct part part = part_of(shape, plan, left);
+        leave_part(left, plan, part);
+        const struct key_rows where = key_rows_of(shape, part.kv_head);
+        const bool paged = where.pages != NULL;
+        const int page_keys = 1 << where.page_bits, box_keys = paged ? min(page_keys, Bc) : Bc;
+        const bool has_box = lane < Bc / box_keys;
+        int key = part.first_key + lane * box_keys;
+        int page = has_box && key < part.end ? key_page(where, key) : 0;
+        for (int first = part.first_key; first < part.end; first += Bc) {
+            struct key_tile<T, HEAD_DIM> *tile = &shared.tile[at.stage];
+            uint64_t *full = &shared.full[at.stage];
+            /* on a new barrier the phase before the first counts as over: new places are empty */
+            mbarrier_wait(&shared.empty[at.stage], at.phase ^ 1);
+            const bool there = !paged || (page >= 0 && page < where.pool_pages);
+            if (part.end - first >= Bc && __all_sync(FULL_MASK, there)) {
+                if (lane == 0)
+                    mbarrier_arrive_expect(full, sizeof tile->K);
+                else
+                    mbarrier_arrive(full);
+                if (has_box) {
+                    const int head = paged ? page * where.kv_heads + where.kv_head : where.kv_head;
+                    const int row = paged ? key & (page_keys - 1) : key;
+                    T *const half = values ? tile->V : tile->K;
+                    load_panels<Bc, HEAD_DIM>(half + lane * box_keys * PANEL, map, row, head, full);
+                }
+            } else {
+                if (!values) /* one brings both */
+                    copy_ragged<T, HEAD_DIM>(tile, K, V, where, first, part.end, shape.head_dim);
+                mbarrier_arrive(full);
+            }
+            advance<stages_of(HEAD_DIM)>(at);
+            key += Bc;
+            page = has_box && key < part.end ? key_page(where, key) : 0;
+        }
     }
-    cp_async_commit();
 }
 
-/* Waits for the warps of a team. */
-template <int TEAM>
-static __device__ __forceinline__ void sync_team(void)
+/* ---- the consumers ---- */
+
+/* Waits for all of them. */
+static __device__ __forceinline__ void sync_consumers(void)
 {
-    if (TEAM == 1)
-        __syncwarp();
-    else
-        named_barrier_sync(1 + threadIdx.x / (TEAM * WARP), TEAM * WARP);
+    named_barrier_sync(1, CONSUMERS);
 }
 
 /* Merges an item whose parts the blocks of the cluster have. Each sends what its warps have left of
  * a row to the block that merges it. */
-template <typename T, int HEAD_DIM, int TEAM>
+template <typename T, int HEAD_DIM, int ROW_WARPS>
 static __device__ __forceinline__ void
 merge_cluster(const struct warp_states<HEAD_DIM, DECODE_RING_WARPS> *states,
               struct inbox<HEAD_DIM> *inbox, const struct decode_output &out,
@@ -155,7 +164,8 @@ merge_cluster(const struct warp_states<HEAD_DIM, DECODE_RING_WARPS> *states,
     const int rank = cluster_rank();
     cluster_wait(); /* every block has begun: what lies at its inbox's addresses is its inbox */
     for (int row = first; row < item.rows; row += APART) {
-        const struct running of_block = merged_row<DECODE_RING_WARPS / TEAM>(states, row, feature);
+        const struct running of_block =
+            merged_row<DECODE_RING_WARPS / ROW_WARPS>(states, row, feature);
         const int owner = row % CLUSTER, place = row / CLUSTER;
         cluster_store(cluster_address(shared_address(&inbox->O[rank][place][feature]), owner),
                       of_block.o);
@@ -179,114 +189,135 @@ merge_cluster(const struct warp_states<HEAD_DIM, DECODE_RING_WARPS> *states,
     }
 }
 
-template <typename T, int HEAD_DIM, int TEAM>
-__global__ void __launch_bounds__(DECODE_RING_WARPS *WARP, DECODE_RING_RESIDENT)
+template <typename T, int HEAD_DIM, int ROW_WARPS>
+__global__ void __launch_bounds__(CONSUMERS + PRODUCERS * WARP, DECODE_RING_RESIDENT)
     decode_ring(const T *Q, const T *K, const T *V, const struct decode_output out,
-                unsigned int *counters, struct attention shape, struct balanced_plan plan)
+                unsigned int *counters, struct attention shape, struct balanced_plan plan,
+                const __grid_constant__ struct key_maps maps)
 {
-    constexpr int STAGES = stages_of(HEAD_DIM), TEAMS = DECODE_RING_WARPS / TEAM;
-    constexpr int TEAM_KEYS = TEAM * WARP_KEYS;
+    constexpr int STAGES = stages_of(HEAD_DIM), WARP_KEYS = 16 * ROW_WARPS; /* of a tile */
     extern __shared__ __align__(1024) char memory[];
     struct shared_memory<T, HEAD_DIM> &shared = *(struct shared_memory<T, HEAD_DIM> *)memory;
-    const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, team = warp / TEAM;
-    const int team_key = team * TEAM_KEYS; /* of a tile */
+    /* the shuffle tells the compiler that all lanes have the same value */
+    const int warp = __shfl_sync(FULL_MASK, threadIdx.x / WARP, 0), lane = threadIdx.x % WARP;
     const bool clustered = plan.cluster > 1;
     if (clustered)
         cluster_arrive_relaxed();
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; stage++) {
+            mbarrier_init(&shared.full[stage], PRODUCERS * WARP);
+            mbarrier_init(&shared.empty[stage], 4 * WARP);
+        }
+        mbarrier_init_fence();
+    }
+    __syncthreads(); /* the barriers exist before any thread waits on them */
 
     struct share left = clustered        ? share_in_cluster(shape, plan)
                         : plan.share > 0 ? share_as_cut(shape, plan)
                                          : share_of(shape, plan);
-    if (left.units <= 0)
+    if (warp >= DECODE_RING_WARPS) {
+        produce(shared, maps, K, V, shape, plan, left, warp > DECODE_RING_WARPS);
         return;
-    struct part next = part_of(shape, plan, left);
-    struct ahead ahead;
-    ahead.left = left;
-    begin_ahead(ahead, next, shape, plan);
-    uint32_t queries[HEAD_DIM / 16][4]; /* of that part */
-#pragma unroll
-    for (int stage = 0; stage < STAGES; stage++) {
-        copy_ahead(ahead, shared.tile[stage], K, V, shape, plan);
-        if (stage == 0) /* they would wait for all that is asked for before them */
-            ask_queries<T, TEAM, HEAD_DIM>(queries, Q, shape, plan, next);
     }
 
-    /* The rows this lane names to ldmatrix, as in mma. */
-    const struct key_tile<T, HEAD_DIM> *const team_tile = &shared.tile[0][team_key / Bc];
-    const int team_row = team_key % Bc;
+    /* Of the warpgroup's tile a warp has WARP_KEYS keys from warp_key on, and the rows that every
+     * ROW_WARPSth has. The rows this lane names to ldmatrix are as in mma. */
+    const int warpgroup = warp / 4, warp_key = warp % 4 / ROW_WARPS * WARP_KEYS;
+    const int place = warp % ROW_WARPS * (DECODE_RING_WARPS / ROW_WARPS) + warp / ROW_WARPS;
+    const struct key_tile<T, HEAD_DIM> *const first_tile = &shared.tile[warpgroup];
     const uint32_t lane_K = shared_address(
-        &team_tile->K[swizzled(team_row + lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8)]);
+        &first_tile->K[swizzled(warp_key + lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8)]);
     const uint32_t lane_V =
-        shared_address(&team_tile->V[swizzled(team_row + lane % 16, lane / 16 * 8)]);
+        shared_address(&first_tile->V[swizzled(warp_key + lane % 16, lane / 16 * 8)]);
 
     struct open_item open[2] = {}; /* an item that goes on behind the share; one begun before it */
-    for (int stage = 0; left.units > 0;) {
-        const struct part part = next;
+    struct ring_position at = {0, 0}; /* of the warpgroup's own places, every other */
+    int next = warpgroup;             /* its next tile, counted from the part's first */
+    while (left.units > 0) {
+        const struct part part = part_of(shape, plan, left);
+        const int keys = max(part.length, 0), tiles = tiles_of(part, Bc);
         struct warp_rows<HEAD_DIM> own;
-        begin_part<TEAM>(own, queries, shape, part);
-        if (TEAM == 4) {
-            if (team == 0)
+        begin_rows<T>(own, Q + (size_t)part.kv_head * plan.head_rows * shape.head_dim, shape,
+                      part.row0 + warp % ROW_WARPS * 16, plan.head_rows, keys);
+        own.seen_by_all = decode_seen_by_all(shape, part.row0, part.rows, keys);
+        if (ROW_WARPS == 4) {
+            if (warpgroup == 0)
                 keep_queries<T, HEAD_DIM>(shared.Q, own);
             async_proxy_fence(); /* wgmma sees the rows of Q */
-            __syncthreads();     /* the other team multiplies them, too */
+            sync_consumers();    /* the other warpgroup multiplies them, too */
         }
-        struct share behind = left;
-        leave_part(behind, plan, part);
-        const int tiles = tiles_of(part, TILE_KEYS);
 
-        for (int tile = 0;; tile++) {
-            /* The next queries are asked for while the ring's last tiles of this part are there. */
-            if (tile == max(tiles - STAGES, 0) && behind.units > 0) {
-                next = part_of(shape, plan, behind);
-                ask_queries<T, TEAM, HEAD_DIM>(queries, Q, shape, plan, next);
-            }
-            if (tile == tiles)
-                break;
-            cp_async_wait<STAGES - 1>();
-            if (TEAM == 4)
-                async_proxy_fence(); /* wgmma sees this thread's copies */
-            sync_team<TEAM>();       /* the team's copies into this stage are there */
-            const int first_key = part.first_key + tile * TILE_KEYS + team_key;
-            if constexpr (TEAM == 4) {
-                attend_together<T, HEAD_DIM>(own, shared.Q, &shared.tile[stage][team], first_key);
+        for (; next < tiles; next += WARPGROUPS) {
+            const int stage = at.stage * WARPGROUPS + warpgroup;
+            const int first_key = part.first_key + next * Bc + warp_key;
+            mbarrier_wait(&shared.full[stage], at.phase);
+            if constexpr (ROW_WARPS == 4) {
+                attend_together<T, HEAD_DIM>(own, shared.Q, &shared.tile[stage], first_key);
             } else {
-                const uint32_t to_stage = stage * sizeof shared.tile[0];
-                attend<T, HEAD_DIM, TEAM_KEYS>(own, lane_K + to_stage, lane_V + to_stage,
+                const uint32_t to_stage = at.stage * WARPGROUPS * sizeof shared.tile[0];
+                attend<T, HEAD_DIM, WARP_KEYS>(own, lane_K + to_stage, lane_V + to_stage,
                                                first_key);
             }
-            sync_team<TEAM>(); /* the team is done with the stage, which is filled next */
-            copy_ahead(ahead, shared.tile[stage], K, V, shape, plan);
-            stage = (stage + 1) % STAGES;
+            mbarrier_arrive(&shared.empty[stage]);
+            advance<STAGES / WARPGROUPS>(at);
         }
+        next -= tiles;
 
-        __syncthreads(); /* the item before is merged, whose states lie where these will */
-        leave_state(&shared.states, own, warp % TEAM * TEAMS + team);
-        __syncthreads(); /* every warp has left its state before any thread merges them */
+        sync_consumers(); /* the item before is merged, whose states lie where these will */
+        leave_state(&shared.states, own, place);
+        sync_consumers(); /* every warp has left its state before any thread merges them */
         const struct open_item item = open_item_of(part, left, plan);
         if (clustered)
-            merge_cluster<T, HEAD_DIM, TEAM>(&shared.states, &shared.inbox, out, item);
+            merge_cluster<T, HEAD_DIM, ROW_WARPS>(&shared.states, &shared.inbox, out, item);
         else
-            leave_item<T, HEAD_DIM, TEAM>(&shared.states, out, item, part.length < 0);
-        if (item.pieces.count > 1)
-            open[left.unit > 0] = item;
-        left = behind;
+            leave_item<T, HEAD_DIM, ROW_WARPS>(&shared.states, out, item, part.length < 0);
+        /* with an index that varies they would not be in registers */
+        if (item.pieces.count > 1 && left.unit == 0)
+            open[0] = item;
+        else if (item.pieces.count > 1)
+            open[1] = item;
+        leave_part(left, plan, part);
     }
 
-    /* Pieces count when the ring is empty: a fence waits for all that is on its way. */
     if (open[0].pieces.count + open[1].pieces.count > 0)
-        count_pieces<T, HEAD_DIM, TEAM, DECODE_RING_WARPS>(out, counters, open);
+        count_pieces<T, HEAD_DIM, ROW_WARPS, DECODE_RING_WARPS>(out, counters, open);
 }
 
-template <typename T, int HEAD_DIM, int TEAM>
+/* ---- the launch ---- */
+
+/* Describes K and V: a box has the keys of a tile, or of a page where that has fewer. A map cannot
+ * be empty: without any key, Q's first row stands in, which nobody asks for. */
+static cudaError_t key_maps_of(struct key_maps *maps, const struct attention *call)
+{
+    const bool paged = call->pages != NULL;
+    const size_t kv_heads = (size_t)call->kv_heads, cols = (size_t)call->head_dim;
+    const size_t heads = (size_t)(paged ? call->pool_pages : call->batch) * kv_heads;
+    const size_t keys = (size_t)(paged ? call->page_size : call->seq_kv);
+    const unsigned int box_keys = paged && call->page_size < Bc ? call->page_size : Bc;
+    const bool empty = heads == 0 || keys == 0;
+    const void *K = empty ? call->Q : call->K, *V = empty ? call->Q : call->V;
+    cudaError_t status =
+        tensor_map_of_halves(&maps->K, K, empty ? 1 : heads, empty ? 1 : keys, cols, box_keys);
+    if (status == cudaSuccess)
+        status =
+            tensor_map_of_halves(&maps->V, V, empty ? 1 : heads, empty ? 1 : keys, cols, box_keys);
+    return status;
+}
+
+template <typename T, int HEAD_DIM, int ROW_WARPS>
 static cudaError_t launch(const struct attention *call)
 {
     struct device_limits device;
-    const cudaError_t status = current_device(&device);
+    struct key_maps maps;
+    cudaError_t status = current_device(&device);
+    if (status == cudaSuccess)
+        status = key_maps_of(&maps, call);
     if (status != cudaSuccess)
         return status;
     device.memory_speed = memory_speed_of_device();
-    return launch_shares<T>(call, ring_plan_of(call, &device), decode_ring<T, HEAD_DIM, TEAM>,
-                            sizeof(struct shared_memory<T, HEAD_DIM>));
+    return launch_shares<T>(call, ring_plan_of(call, &device), decode_ring<T, HEAD_DIM, ROW_WARPS>,
+                            CONSUMERS + PRODUCERS * WARP, sizeof(struct shared_memory<T, HEAD_DIM>),
+                            maps);
 }
 
 extern "C" cudaError_t attention_decode_ring(const struct attention *call)

@@ -237,10 +237,10 @@ static inline bool ring_blocks_suffice(const struct attention *call, long long b
 static inline struct balanced_plan ring_plan_of(const struct attention *call,
                                                 const struct device_limits *device)
 {
-    const int CLUSTER = DECODE_RING_CLUSTER, GROUP = 18, MOST_ROWS = 32, EXTRA = 5;
+    const int CLUSTER = DECODE_RING_CLUSTER, GROUP = 18, MOST_ROWS = 32;
     struct balanced_plan plan = balanced_plan_of(call, DECODE_RING_RESIDENT, device);
     plan.warps = DECODE_RING_WARPS;
-    plan.extra = call->lengths == NULL ? 0 : EXTRA;
+    plan.extra = call->lengths == NULL ? 0 : plan.tile_rows <= MOST_ROWS ? 5 : 8;
     const long long items = (long long)call->batch * plan.items, blocks = items * CLUSTER;
     const int at_once = device->multiprocessors / GROUP * (GROUP / CLUSTER);
     if (plan.share > 0 && balanced_merges(call, &plan) && plan.tile_rows <= MOST_ROWS &&

@@ -17,8 +17,8 @@
 static const int WARPS = DECODE_WARPS;
 static const int THREADS = WARPS * WARP;
 static const int Bc = DECODE_KEYS;
-static const int PANEL_COLS = 64;
-static const int ROW_BYTES = PANEL_COLS * 2;
+static const int PANEL = 64; /* columns of a panel */
+static const int PANEL_ROW_BYTES = PANEL * 2;
 
 template <typename T, int HEAD_DIM>
 struct key_tile {
@@ -37,14 +37,14 @@ struct warp_states {
 /* Where in a tile the 8 elements of row `row` from column `col`, a multiple of 8, begin. */
 static __device__ __forceinline__ int swizzled(int row, int col)
 {
-    return (col / PANEL_COLS * Bc + row) * PANEL_COLS + (col % PANEL_COLS ^ row % 8 * 8);
+    return (col / PANEL * Bc + row) * PANEL + (col % PANEL ^ row % 8 * 8);
 }
 
 /* The address of features d .. d + 15 of a row whose features 0 .. 15 are at `address`; d is a
  * multiple of 16. To another row a multiple of 8 away it is a plain distance. */
 static __device__ __forceinline__ uint32_t features_on(uint32_t address, int d)
 {
-    return (address ^ d % PANEL_COLS * 2) + d / PANEL_COLS * Bc * ROW_BYTES;
+    return (address ^ d % PANEL * 2) + d / PANEL * Bc * PANEL_ROW_BYTES;
 }
 
 /* COPIERS neighbouring threads start to copy ROWS keys from `first`, and their values, to rows
@@ -161,7 +161,7 @@ static __device__ __forceinline__ void attend(struct warp_rows<HEAD_DIM> &warp, 
 #pragma unroll
         for (int n = 0; n < WARP_KEYS; n += 16) {
             uint32_t k[4];
-            ldmatrix_x4(k, features_on(lane_K, d) + n * ROW_BYTES);
+            ldmatrix_x4(k, features_on(lane_K, d) + n * PANEL_ROW_BYTES);
             mma_m16n16k16<T>(&S[n / 2], warp.q[d / 16], k);
         }
 
@@ -178,7 +178,7 @@ static __device__ __forceinline__ void attend(struct warp_rows<HEAD_DIM> &warp, 
 #pragma unroll
         for (int d = 0; d < HEAD_DIM; d += 16) {
             uint32_t v[4];
-            ldmatrix_x4_transposed(v, features_on(lane_V, d) + n * ROW_BYTES);
+            ldmatrix_x4_transposed(v, features_on(lane_V, d) + n * PANEL_ROW_BYTES);
             mma_m16n16k16<T>(&warp.acc[d / 2], &P[n / 4], v);
         }
 }

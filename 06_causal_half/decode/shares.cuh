@@ -7,6 +7,8 @@
 #include "device/device.h"
 #include "row_tile.cuh"
 
+#include <cuda/atomic>
+
 /* What is left of a block's share: from unit `begin` of the line on `units`, of `each` that every
  * block has. */
 struct share {
@@ -209,6 +211,10 @@ static __device__ __forceinline__ void leave_item(const struct warp_states<HEAD_
                                         item.rows, wrong_length);
 }
 
+/* Release and acquire are a part of counting: __threadfence() beside an atomic orders more than
+ * that, and takes longer. */
+typedef cuda::atomic_ref<unsigned int, cuda::thread_scope_device> piece_counter;
+
 /*
  * Counts the block's piece of each item, none where pieces.count is 0. Each warp counts for the
  * rows that it has stored; of the warps with the same rows, one in each block, who counts last
@@ -220,29 +226,31 @@ static __device__ __forceinline__ void count_pieces(struct decode_output out,
                                                     const struct open_item (&items)[ITEMS])
 {
     static_assert(ITEMS <= 2, "the first and the last are all");
+    constexpr int AT_ONCE = ROW_WARPS == 4 ? 2 : 8, A_ROW_EACH = COUNT * WARP / (HEAD_DIM / 4);
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    __syncwarp();    /* every lane has stored its part before one counts */
-    __threadfence(); /* release: whoever sees the count sees what all lanes have stored */
+    __syncwarp(); /* every lane has stored its part before one counts */
     bool last = false;
 #pragma unroll
     for (int i = 0; i < ITEMS; i++)
         if (lane == i && items[i].pieces.count > 0)
-            last = atomicAdd(&counters[items[i].pieces.first_block * COUNT + warp], 1u) ==
-                   items[i].pieces.count - 1u;
+            last = piece_counter(counters[items[i].pieces.first_block * COUNT + warp])
+                       .fetch_add(1u, cuda::memory_order_acq_rel) == items[i].pieces.count - 1u;
     const unsigned int merges = __ballot_sync(FULL_MASK, last);
     if (merges == 0)
         return;
-    __threadfence(); /* acquire: the pieces are not read before they were counted */
-    __syncwarp();    /* a vote orders nothing: here the other lanes come after that fence */
+    __syncwarp(); /* a vote orders nothing: here the other lanes come after who has counted */
 #pragma unroll 1
     for (int i = 0; i < ITEMS; i++) {
         struct open_item item = items[0];
         if (i > 0)
             item = items[ITEMS - 1];
         out.runs = item.pieces.count;
-        if (merges >> i & 1)
-            merge_rows<T, HEAD_DIM, COUNT, ROW_WARPS == 4 ? 2 : 8>(out, item.pieces, item.row0,
-                                                                   item.rows);
+        if (!(merges >> i & 1))
+            continue;
+        if (ROW_WARPS == 1 && item.rows <= A_ROW_EACH)
+            merge_rows<T, HEAD_DIM, COUNT, 2 * AT_ONCE>(out, item.pieces, item.row0, item.rows);
+        else
+            merge_rows<T, HEAD_DIM, COUNT, AT_ONCE>(out, item.pieces, item.row0, item.rows);
     }
 }
 
@@ -259,19 +267,14 @@ end_item(const struct warp_states<HEAD_DIM, COUNT> *states, const struct decode_
         count_pieces<T, HEAD_DIM, ROW_WARPS, COUNT>(out, counters, items);
 }
 
-/* A rung's kernel, which such blocks run. */
-template <typename T>
-using shares_kernel = void (*)(const T *Q, const T *K, const T *V, struct decode_output out,
-                               unsigned int *counters, struct attention shape,
-                               struct balanced_plan plan);
-
-/* Launches it, a block for each share, with so many bytes of shared memory. */
-template <typename T>
+/* Launches a rung's kernel, a block of so many threads for each share, with so many bytes of shared
+ * memory. `more` is what it takes besides. */
+template <typename T, class Kernel, class... More>
 static cudaError_t launch_shares(const struct attention *call, const struct balanced_plan &plan,
-                                 shares_kernel<T> kernel, int bytes)
+                                 Kernel kernel, int threads, int bytes, const More &...more)
 {
     const bool merges = balanced_merges(call, &plan);
-    const int places = merges ? 2 * plan.blocks : 0, threads = plan.warps * WARP;
+    const int places = merges ? 2 * plan.blocks : 0;
     struct decode_output out = decode_output_of(call, places, plan.tile_rows);
     unsigned int *const counters =
         (unsigned int *)(out.state_runs + (size_t)places * plan.tile_rows);
@@ -286,21 +289,22 @@ static cudaError_t launch_shares(const struct attention *call, const struct bala
         return status;
     if (plan.cluster > 1)
         return launch_in_clusters(plan.cluster, plan.blocks, threads, bytes, call->stream, kernel,
-                                  Q, K, V, out, counters, *call, plan);
-    kernel<<<plan.blocks, threads, bytes, call->stream>>>(Q, K, V, out, counters, *call, plan);
+                                  Q, K, V, out, counters, *call, plan, more...);
+    kernel<<<plan.blocks, threads, bytes, call->stream>>>(Q, K, V, out, counters, *call, plan,
+                                                          more...);
     return cudaGetLastError();
 }
 
 /* Launches it with decode_balanced's plan. */
-template <typename T>
-static cudaError_t launch_balanced(const struct attention *call, shares_kernel<T> kernel, int bytes)
+template <typename T, class Kernel>
+static cudaError_t launch_balanced(const struct attention *call, Kernel kernel, int bytes)
 {
     struct device_limits device;
     const cudaError_t status = current_device(&device);
     if (status != cudaSuccess)
         return status;
     return launch_shares<T>(call, balanced_plan_of(call, DECODE_BALANCED_RESIDENT, &device), kernel,
-                            bytes);
+                            THREADS, bytes);
 }
 
 #endif

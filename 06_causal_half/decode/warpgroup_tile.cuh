@@ -29,12 +29,12 @@ static __device__ __forceinline__ void attend_together(struct warp_rows<HEAD_DIM
                                                        int first_key)
 {
     float S[Bc / 2];
-    const uint64_t q = wgmma_descriptor(shared_address(Q), 0, 8 * ROW_BYTES);
-    const uint64_t k = wgmma_descriptor(shared_address(tile->K), 0, 8 * ROW_BYTES);
+    const uint64_t q = wgmma_descriptor(shared_address(Q), 0, 8 * PANEL_ROW_BYTES);
+    const uint64_t k = wgmma_descriptor(shared_address(tile->K), 0, 8 * PANEL_ROW_BYTES);
     wgmma_fence();
 #pragma unroll
     for (int d = 0; d < HEAD_DIM; d += 16) {
-        const int bytes = d / PANEL_COLS * Bc * ROW_BYTES + d % PANEL_COLS * 2;
+        const int bytes = d / PANEL * Bc * PANEL_ROW_BYTES + d % PANEL * 2;
         wgmma_shared<Bc, T>(S, wgmma_descriptor_at(q, bytes), wgmma_descriptor_at(k, bytes), d > 0);
     }
     wgmma_commit();
@@ -49,11 +49,13 @@ static __device__ __forceinline__ void attend_together(struct warp_rows<HEAD_DIM
     uint32_t P[Bc / 4];
     pack_rows<T>(P, S);
 
-    const uint64_t v = wgmma_descriptor(shared_address(tile->V), Bc * ROW_BYTES, 8 * ROW_BYTES);
+    const uint64_t v =
+        wgmma_descriptor(shared_address(tile->V), Bc * PANEL_ROW_BYTES, 8 * PANEL_ROW_BYTES);
     wgmma_fence();
 #pragma unroll
     for (int n = 0; n < Bc; n += 16)
-        wgmma_registers<HEAD_DIM, T>(own.acc, &P[n / 4], wgmma_descriptor_at(v, n * ROW_BYTES), 1);
+        wgmma_registers<HEAD_DIM, T>(own.acc, &P[n / 4],
+                                     wgmma_descriptor_at(v, n * PANEL_ROW_BYTES), 1);
     wgmma_commit();
     wgmma_wait<0>();
     wgmma_hold(own.acc);
