@@ -221,7 +221,8 @@ __global__ void __launch_bounds__(CONSUMERS + PRODUCERS * WARP, DECODE_RING_RESI
     }
 
     /* Of the warpgroup's tile a warp has WARP_KEYS keys from warp_key on, and the rows that every
-     * ROW_WARPSth has. The rows this lane names to ldmatrix are as in mma. */
+     * ROW_WARPSth has; in `states` those lie side by side. What this lane names to ldmatrix is as
+     * in mma. */
     const int warpgroup = warp / 4, warp_key = warp % 4 / ROW_WARPS * WARP_KEYS;
     const int place = warp % ROW_WARPS * (DECODE_RING_WARPS / ROW_WARPS) + warp / ROW_WARPS;
     const struct key_tile<T, HEAD_DIM> *const first_tile = &shared.tile[warpgroup];
