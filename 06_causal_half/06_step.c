@@ -422,7 +422,7 @@ static struct cost decode_ring_cost(const struct attention_kernel *row,
                                             0};
     struct cost cost = decode_tile_cost(
         call, plan.cluster > 1 ? in_clusters : rows_in_shares(call, plan), DECODE_RING_WARPS);
-    const int paged = call->pages != NULL && call->page_size < DECODE_KEYS;
+    const bool paged = call->page_size > 0 && call->page_size < DECODE_KEYS;
     const int box_keys = paged ? call->page_size : DECODE_KEYS,
               panels = call->head_dim <= 64 ? 1 : 2;
     const long long whole = (long long)call->batch * call->kv_heads *

@@ -16,8 +16,8 @@
  * float; row-major. HEAD_DIM is head_dim rounded up to 64 or 128, the rest zeros.
  *
  * No block waits for another, so that nothing depends on their order: whoever comes last finds all
- * pieces there. A fence on both sides of the counter says so: what was stored before the addition
- * is seen by who reads after it. Pieces are merged in their order in the line, whoever does it: the
+ * pieces there. The addition to the counter releases and acquires: what was stored before it is
+ * seen by who counts after it. Pieces are merged in their order in the line, whoever does it: the
  * same call gives the same bits.
  *
  * Cost: as decode_async's with its pieces for runs, of which there are at most two a block; and

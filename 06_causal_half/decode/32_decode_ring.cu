@@ -75,25 +75,6 @@ struct key_maps {
     CUtensorMap K, V;
 };
 
-/* Copies the keys of a tile from `first` to the sequence's end, and zeros behind them. By a warp,
- * of which each lane has then waited for what it has copied. */
-template <typename T, int HEAD_DIM>
-static __device__ __forceinline__ void copy_ragged(struct key_tile<T, HEAD_DIM> *tile, const T *K,
-                                                   const T *V, const struct key_rows &where,
-                                                   int first, int end, int head_dim)
-{
-    const int SMALLEST_PAGE = 16;
-#pragma unroll 1
-    for (int row = 0; row < Bc; row += SMALLEST_PAGE)
-        copy_keys<SMALLEST_PAGE, WARP>(tile, row, K, V,
-                                       first + row < end ? key_row(where, first + row) : 0,
-                                       first + row, end, head_dim);
-    cp_async_commit();
-    cp_async_wait<0>();
-    /* wgmma sees the lane's copies, and what the engine brings next comes after them */
-    async_proxy_fence();
-}
-
 /* Brings the tiles of a share, by two warps: one asks for K, and the other for V. */
 template <typename T, int HEAD_DIM>
 static __device__ __forceinline__ void
@@ -111,7 +92,7 @@ produce(struct shared_memory<T, HEAD_DIM> &shared, const struct key_maps &maps, 
         const bool paged = where.pages != NULL;
         const int page_keys = 1 << where.page_bits, box_keys = paged ? min(page_keys, Bc) : Bc;
         const bool has_box = lane < Bc / box_keys;
-        int key = part.first_key + lane * box_keys;
+        int key = part.first_key + (has_box ? lane * box_keys : 0);
         int page = has_box && key < part.end ? key_page(where, key) : 0;
         for (int first = part.first_key; first < part.end; first += Bc) {
             struct key_tile<T, HEAD_DIM> *tile = &shared.tile[at.stage];
@@ -131,8 +112,14 @@ produce(struct shared_memory<T, HEAD_DIM> &shared, const struct key_maps &maps, 
                     load_panels<Bc, HEAD_DIM>(half + lane * box_keys * PANEL, map, row, head, full);
                 }
             } else {
-                if (!values) /* one brings both */
-                    copy_ragged<T, HEAD_DIM>(tile, K, V, where, first, part.end, shape.head_dim);
+                if (!values) { /* one warp brings both */
+                    copy_by_pages<WARP>(tile, K, V, where, first, part.end, shape.head_dim);
+                    cp_async_commit();
+                    cp_async_wait<0>();
+                    /* wgmma sees the lane's copies, and what the engine brings here next comes
+                     * after them */
+                    async_proxy_fence();
+                }
                 mbarrier_arrive(full);
             }
             advance<stages_of(HEAD_DIM)>(at);
@@ -220,9 +207,9 @@ __global__ void __launch_bounds__(CONSUMERS + PRODUCERS * WARP, DECODE_RING_RESI
         return;
     }
 
-    /* Of the warpgroup's tile a warp has WARP_KEYS keys from warp_key on, and the rows that every
-     * ROW_WARPSth has; in `states` those lie side by side. What this lane names to ldmatrix is as
-     * in mma. */
+    /* Of the warpgroup's tile a warp has WARP_KEYS keys from warp_key on, and the same 16 rows as
+     * every ROW_WARPSth; in `states` warps with the same rows lie side by side. What this lane
+     * names to ldmatrix is as in mma. */
     const int warpgroup = warp / 4, warp_key = warp % 4 / ROW_WARPS * WARP_KEYS;
     const int place = warp % ROW_WARPS * (DECODE_RING_WARPS / ROW_WARPS) + warp / ROW_WARPS;
     const struct key_tile<T, HEAD_DIM> *const first_tile = &shared.tile[warpgroup];

@@ -143,7 +143,7 @@ struct balanced_plan {
     int row_tiles; /* of a kv head: that many items */
     int items;     /* of a sequence */
     int blocks;
-    int warps;       /* of a block */
+    int warps;       /* of a block, that store rows */
     int cluster;     /* blocks that share an item and merge it among them; 1: none do */
     int extra;       /* units that an item costs besides its own, before them; only with lengths */
     long long share; /* of a block, where all sequences are as long; 0: the lengths say it */
@@ -278,8 +278,8 @@ static inline __host__ __device__ int balanced_place(struct balanced_pieces piec
     return 2 * (pieces.first_block + piece) + (piece == 0);
 }
 
-/* For each place a tile of rows of O, not divided by l, then m and l; then a counter for each warp
- * of a block. */
+/* For each place a tile of rows of O, not divided by l, then m and l; then a counter for each of
+ * its warps. */
 static inline size_t balanced_workspace_of(const struct attention *call,
                                            const struct balanced_plan *plan)
 {

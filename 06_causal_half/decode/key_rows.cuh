@@ -35,22 +35,17 @@ static __device__ __forceinline__ int key_page(const struct key_rows &rows, int 
     return rows.pages != NULL ? rows.pages[key >> rows.page_bits] : 0;
 }
 
-/* Returns the row of K and V that has this key of the sequence, which is in that page; or -1 where
- * the pool has no such page. */
-static __device__ __forceinline__ long long key_row_in(const struct key_rows &rows, int page,
-                                                       int key)
+/* Returns the row of K and V that has this key of the sequence; or -1 where the pool has no such
+ * page. */
+static __device__ __forceinline__ long long key_row(const struct key_rows &rows, int key)
 {
     if (rows.pages == NULL)
         return (long long)rows.kv_head * rows.seq_kv + key;
+    const int page = key_page(rows, key);
     if (page < 0 || page >= rows.pool_pages)
         return -1;
     const long long head_of_page = (long long)page * rows.kv_heads + rows.kv_head;
     return (head_of_page << rows.page_bits) + (key & ((1 << rows.page_bits) - 1));
-}
-
-static __device__ __forceinline__ long long key_row(const struct key_rows &rows, int key)
-{
-    return key_row_in(rows, key_page(rows, key), key);
 }
 
 /* Returns the keys of a sequence, or -1 where its length is outside of 0 .. seq_kv. */

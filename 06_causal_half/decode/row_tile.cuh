@@ -72,22 +72,30 @@ static __device__ __forceinline__ void copy_keys(struct key_tile<T, HEAD_DIM> *t
     }
 }
 
-/* Starts to copy the tile of keys from k0, a multiple of Bc. Keys from `end` on are zeros. A page
- * has the whole tile, or a part of at least 16 keys. */
+/* Starts to copy the tile of keys from k0, a multiple of Bc, by COPIERS threads; keys from `end` on
+ * are zeros. No page has fewer than SMALLEST_PAGE keys. */
+template <int COPIERS, typename T, int HEAD_DIM>
+static __device__ __forceinline__ void copy_by_pages(struct key_tile<T, HEAD_DIM> *tile, const T *K,
+                                                     const T *V, const struct key_rows &rows,
+                                                     int k0, int end, int head_dim)
+{
+    const int SMALLEST_PAGE = 16;
+#pragma unroll 1
+    for (int row = 0; row < Bc; row += SMALLEST_PAGE)
+        copy_keys<SMALLEST_PAGE, COPIERS>(
+            tile, row, K, V, k0 + row < end ? key_row(rows, k0 + row) : 0, k0 + row, end, head_dim);
+}
+
+/* The same by all threads, and at once where one page has the whole tile. */
 template <typename T, int HEAD_DIM>
 static __device__ __forceinline__ void copy_tile(struct key_tile<T, HEAD_DIM> *tile, const T *K,
                                                  const T *V, const struct key_rows &rows, int k0,
                                                  int end, int head_dim)
 {
-    const int SMALLEST_PAGE = 16;
-    if (rows.pages == NULL || 1 << rows.page_bits >= Bc) {
+    if (rows.pages == NULL || 1 << rows.page_bits >= Bc)
         copy_keys<Bc, THREADS>(tile, 0, K, V, key_row(rows, k0), k0, end, head_dim);
-        return;
-    }
-#pragma unroll 1
-    for (int row = 0; row < Bc; row += SMALLEST_PAGE)
-        copy_keys<SMALLEST_PAGE, THREADS>(
-            tile, row, K, V, k0 + row < end ? key_row(rows, k0 + row) : 0, k0 + row, end, head_dim);
+    else
+        copy_by_pages<THREADS>(tile, K, V, rows, k0, end, head_dim);
 }
 
 /* A warp's 16 rows, for one of its tiles after the other. */
@@ -121,12 +129,13 @@ static __device__ __forceinline__ void load_queries(uint32_t (&q)[HEAD_DIM / 16]
     }
 }
 
-/* Begins these rows but for their queries. `keys` is how many the sequence has. */
-template <int HEAD_DIM>
-static __device__ __forceinline__ void begin_state(struct warp_rows<HEAD_DIM> &warp,
-                                                   const struct attention &shape, int first_row,
-                                                   int keys)
+/* Begins these rows. `keys` is how many the sequence has. */
+template <typename T, int HEAD_DIM>
+static __device__ __forceinline__ void begin_rows(struct warp_rows<HEAD_DIM> &warp, const T *Q,
+                                                  const struct attention &shape, int first_row,
+                                                  int head_rows, int keys)
 {
+    load_queries<T, HEAD_DIM>(warp.q, Q, shape, first_row, head_rows);
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int row = first_row + threadIdx.x % WARP / ROW_LANES + 8 * r;
@@ -138,15 +147,6 @@ static __device__ __forceinline__ void begin_state(struct warp_rows<HEAD_DIM> &w
     for (int i = 0; i < HEAD_DIM / 2; i++)
         warp.acc[i] = 0.0f;
     warp.scale_log2 = shape.scale * LOG2_E;
-}
-
-template <typename T, int HEAD_DIM>
-static __device__ __forceinline__ void begin_rows(struct warp_rows<HEAD_DIM> &warp, const T *Q,
-                                                  const struct attention &shape, int first_row,
-                                                  int head_rows, int keys)
-{
-    load_queries<T, HEAD_DIM>(warp.q, Q, shape, first_row, head_rows);
-    begin_state(warp, shape, first_row, keys);
 }
 
 /* Adds WARP_KEYS keys, of which the first is first_key. lane_K and lane_V are what the lane names

@@ -493,15 +493,21 @@ TEST(launches, many)
     check_many_launches(causal_half_kernels(), in_half((struct size){1, 10, 5, 3, 20, 8}, true));
 }
 
-/* Q, K and V have a map each, in every rung from mma_tma on; O has one in some. */
+/* Q, K and V have a map each, in every rung from mma_tma on; O has one in some. K and V have one in
+ * decode_ring. */
 TEST(launches, errors_of_maps)
 {
     const void *tma = ladder_find(&attention_problem, causal_half_kernels(), "mma_tma");
+    const void *ring = ladder_find(&attention_problem, causal_half_kernels(), "decode_ring");
+    const struct attention_kernel ring_alone[] = {*(const struct attention_kernel *)ring,
+                                                  {.about.name = NULL}};
     static const struct size cases[] = {{1, 2, 1, 9, 20, 64, false, TENSOR_F16},
                                         {1, 2, 2, 9, 20, 128, true, TENSOR_BF16},
                                         {1, 1, 1, 130, 520, 72, false, TENSOR_F16}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ladder_returns_map_errors(&attention_problem, tma, SIZES(cases[i]), 3);
+        ladder_returns_map_errors(&attention_problem, ring_alone, SIZES(cases[i]), 2);
+    }
 }
 
 TEST(launches, errors_and_streams_of_pairs)
