@@ -102,7 +102,7 @@ static __device__ __forceinline__ void consume_all(struct shared_tiles<Config> *
         }
         mbarrier_arrive(&shared->keys_empty);
         named_barrier_sync(2, WARPGROUP * CONSUMERS); /* nobody reads dS any more */
-        /* at HEAD_DIM 128 through both places, which lie side by side */
+        /* where tiles have 64 queries through both places, which lie side by side */
         store_sums(c, shared->dS[0], call, own.kv_head);
     }
 }

@@ -243,7 +243,7 @@ static __device__ __forceinline__ bool needs_mask(int key0, int row0, int seq_q,
 /* LSE of a tile's queries, of which a thread needs one pair of each eight, the same as seven other
  * lanes. At HEAD_DIM 64 each of these loads an eighth while S is made, and all get them by
  * shuffles: 128 queries' would fill 32 registers, and loads once S is there keep tensor cores
- * waiting. At 128, where a tile has 64 queries, loads are faster. */
+ * waiting. At 128, where a tile has fewer, loads are faster. */
 template <class Config>
 struct tile_LSE {
     static const bool SHUFFLED = Config::HEAD_DIM == 64;
