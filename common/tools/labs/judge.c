@@ -97,6 +97,7 @@ static const char *kind_of_report(const char *report)
         {"never arrive", "threads wait for each other for ever"},
         {"dynamic shared memory", "more dynamic shared memory than a launch may have"},
         {"static shared memory", "more static shared memory than a kernel may have"},
+        {"no memory for", "more memory than grading allows"},
         {"a grid of", "a launch with an impossible grid"},
         {"a block of", "a launch with an impossible block"}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
