@@ -708,24 +708,16 @@ __device__ __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int
     PTX_D_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "  \
              "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-#define PTX_WGMMA_SHARED_64(TYPE)                                                                  \
-    asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %34, 0;"                        \
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " " PTX_D_32          \
-                 "}, %32, %33, accumulate, 1, 1, %35, %35; }"                                      \
-                 : PTX_FLOATS_32(d, 0)                                                             \
+/* The operands behind those of d have the numbers that follow. */
+#define PTX_WGMMA_SHARED(N, FLOATS, A, B, ACCUMULATE, TURN, TYPE)                                  \
+    asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, " ACCUMULATE ", 0;"             \
+                 "wgmma.mma_async.sync.aligned.m64n" N "k16.f32." TYPE "." TYPE " " PTX_D_##FLOATS \
+                 "}, " A ", " B ", accumulate, 1, 1, " TURN ", " TURN "; }"                        \
+                 : PTX_FLOATS_##FLOATS(d, 0)                                                       \
                  : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSED))
-#define PTX_WGMMA_SHARED_80(TYPE)                                                                  \
-    asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %42, 0;"                        \
-                 "wgmma.mma_async.sync.aligned.m64n80k16.f32." TYPE "." TYPE " " PTX_D_40          \
-                 "}, %40, %41, accumulate, 1, 1, %43, %43; }"                                      \
-                 : PTX_FLOATS_40(d, 0)                                                             \
-                 : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSED))
-#define PTX_WGMMA_SHARED_128(TYPE)                                                                 \
-    asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %66, 0;"                        \
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " " PTX_D_64         \
-                 "}, %64, %65, accumulate, 1, 1, %67, %67; }"                                      \
-                 : PTX_FLOATS_64(d, 0)                                                             \
-                 : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSED))
+#define PTX_WGMMA_SHARED_64(TYPE) PTX_WGMMA_SHARED("64", 32, "%32", "%33", "%34", "%35", TYPE)
+#define PTX_WGMMA_SHARED_80(TYPE) PTX_WGMMA_SHARED("80", 40, "%40", "%41", "%42", "%43", TYPE)
+#define PTX_WGMMA_SHARED_128(TYPE) PTX_WGMMA_SHARED("128", 64, "%64", "%65", "%66", "%67", TYPE)
 
 template <int TRANSPOSED, int N, typename T>
 __device__ __forceinline__ void wgmma_in_shared(float (&d)[N / 2], uint64_t a, uint64_t b,
@@ -794,6 +786,7 @@ __device__ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_
 #undef PTX_WGMMA_REGISTERS_64
 #undef PTX_WGMMA_SHARED_128
 #undef PTX_WGMMA_SHARED_80
+#undef PTX_WGMMA_SHARED
 #undef PTX_WGMMA_SHARED_64
 #undef PTX_D_64
 #undef PTX_D_40
