@@ -273,23 +273,14 @@ __global__ void __launch_bounds__(CONSUMERS + PRODUCERS * WARP, DECODE_RING_RESI
 
 /* ---- the launch ---- */
 
-/* Describes K and V: a box has the keys of a tile, or of a page where that has fewer. A map cannot
- * be empty: without any key, Q's first row stands in, which nobody asks for. */
-static cudaError_t key_maps_of(struct key_maps *maps, const struct attention *call)
+/* A box has the keys of a tile, or of a page where that has fewer. */
+static cudaError_t maps_of_pages(struct key_maps *maps, const struct attention *call)
 {
     const bool paged = call->pages != NULL;
-    const size_t kv_heads = (size_t)call->kv_heads, cols = (size_t)call->head_dim;
-    const size_t heads = (size_t)(paged ? call->pool_pages : call->batch) * kv_heads;
+    const size_t of = (size_t)(paged ? call->pool_pages : call->batch);
     const size_t keys = (size_t)(paged ? call->page_size : call->seq_kv);
-    const unsigned int box_keys = paged && call->page_size < Bc ? call->page_size : Bc;
-    const bool empty = heads == 0 || keys == 0;
-    const void *K = empty ? call->Q : call->K, *V = empty ? call->Q : call->V;
-    cudaError_t status =
-        tensor_map_of_halves(&maps->K, K, empty ? 1 : heads, empty ? 1 : keys, cols, box_keys);
-    if (status == cudaSuccess)
-        status =
-            tensor_map_of_halves(&maps->V, V, empty ? 1 : heads, empty ? 1 : keys, cols, box_keys);
-    return status;
+    return key_maps_of(&maps->K, &maps->V, call, of * (size_t)call->kv_heads, keys,
+                       paged && call->page_size < Bc ? call->page_size : Bc);
 }
 
 template <typename T, int HEAD_DIM, int ROW_WARPS>
@@ -299,7 +290,7 @@ static cudaError_t launch(const struct attention *call)
     struct key_maps maps;
     cudaError_t status = current_device(&device);
     if (status == cudaSuccess)
-        status = key_maps_of(&maps, call);
+        status = maps_of_pages(&maps, call);
     if (status != cudaSuccess)
         return status;
     device.memory_speed = memory_speed_of_device();

@@ -278,8 +278,8 @@ static inline __host__ __device__ int balanced_place(struct balanced_pieces piec
     return 2 * (pieces.first_block + piece) + (piece == 0);
 }
 
-/* For each place a tile of rows of O, not divided by l, then m and l; then a counter for each of
- * its warps. */
+/* For each place a tile of rows of O, not divided by l, then m and l; then for each block a counter
+ * for each of these warps. */
 static inline size_t balanced_workspace_of(const struct attention *call,
                                            const struct balanced_plan *plan)
 {

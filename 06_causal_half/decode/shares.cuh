@@ -247,7 +247,7 @@ static __device__ __forceinline__ void count_pieces(struct decode_output out,
         out.runs = item.pieces.count;
         if (!(merges >> i & 1))
             continue;
-        if (ROW_WARPS == 1 && item.rows <= A_ROW_EACH)
+        if (ROW_WARPS == 1 && item.rows <= A_ROW_EACH) /* all of LOADS are of one row */
             merge_rows<T, HEAD_DIM, COUNT, 2 * AT_ONCE>(out, item.pieces, item.row0, item.rows);
         else
             merge_rows<T, HEAD_DIM, COUNT, AT_ONCE>(out, item.pieces, item.row0, item.rows);
