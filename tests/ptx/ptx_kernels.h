@@ -64,6 +64,9 @@ ptx_kernel ptx_named_barrier;
 enum { CLUSTERS = 3, CLUSTER_BLOCKS = 4, CLUSTER_OUT = 64 * CLUSTER_BLOCKS + 2 };
 ptx_kernel ptx_cluster;
 
+/* lane.cu: 32 words -> what thread i, of three warps, reads: word i % 32 */
+ptx_kernel ptx_lane;
+
 /* registers.cu: three warpgroups move registers between them; thread i of the first two sums words
  * i, i + 1, ... of 64 -> 256 sums */
 ptx_kernel ptx_registers;

@@ -246,6 +246,15 @@ CONDITIONAL_TEST(ptx, cluster, has_architecture(90, false))
     expect_words_of("cluster", ptx_cluster, in, IN, expected, OUT);
 }
 
+TEST(ptx, lane)
+{
+    uint32_t in[32], out[96];
+    random_words(in, 32, 15);
+    run(ptx_lane, in, 32, out, 96);
+    for (int i = 0; i < 96; i++)
+        cr_assert_eq(out[i], in[i % 32], "thread %d", i);
+}
+
 CONDITIONAL_TEST(ptx, registers, has_architecture(90, true))
 {
     uint32_t in[64], expected[256], sum = 0;

@@ -38,7 +38,7 @@ __device__ __forceinline__ uint32_t shared_address(const void *shared)
     return (uint32_t)__cvta_generic_to_shared(shared);
 }
 
-/* ---- loads that the compiler does not move ---- */
+/* ---- loads and reads that the compiler does not move ---- */
 
 /*
  * Loads 16 bytes from shared memory, aligned to 16 (ld.volatile.shared). An ordinary load returns
@@ -63,6 +63,19 @@ __device__ __forceinline__ float2 volatile_load_2(const float *shared)
                  : "=f"(value.x), "=f"(value.y)
                  : "r"(shared_address(shared)));
     return value;
+}
+
+/*
+ * The lane's number, in blocks of one dimension threadIdx.x % 32 (%laneid). Where registers are few
+ * the compiler reads threadIdx.x anew in every turn of a loop, as early as it can; the read queues
+ * behind stores and additions to memory (S2R), and what needs it waits. This read stays where it
+ * stands.
+ */
+__device__ __forceinline__ int volatile_lane(void)
+{
+    int lane;
+    asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+    return lane;
 }
 
 /* ---- asynchronous copies by every thread ---- */

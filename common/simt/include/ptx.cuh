@@ -19,9 +19,10 @@ template <typename T> constexpr bool is_bfloat16 = std::is_same_v<T, __nv_bfloat
 
 __forceinline__ uint32_t shared_address(const void *shared) { return simt_shared_address(shared); }
 
-/* These loads stay where they stand. */
+/* These stay where they stand. */
 __forceinline__ float4 volatile_load(const float *shared) { return *(const float4 *)shared; }
 __forceinline__ float2 volatile_load_2(const float *shared) { return *(const float2 *)shared; }
+__forceinline__ int volatile_lane(void) { return (int)(threadIdx.x % 32); }
 
 /* ---- asynchronous copies by every thread: copy_async.cpp, and cuda_pipeline.h ---- */
 
