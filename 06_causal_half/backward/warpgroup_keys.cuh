@@ -47,10 +47,22 @@ template <class Config>
 static __device__ __forceinline__ void load_numbers(float *LSE, float *D, const float *LSE_from,
                                                     const float *D_from, int queries)
 {
-    for (int i = threadIdx.x % WARP; i < Config::Br; i += WARP) {
-        const float number = i < queries ? LSE_from[i] : -CUDART_INF_F;
-        LSE[i] = number == -CUDART_INF_F ? CUDART_INF_F : number * LOG2_E;
-        D[i] = i < queries ? D_from[i] : 0.0f;
+    const int EACH = (Config::Br + WARP - 1) / WARP, inside = min(queries, Config::Br);
+    const int lane = threadIdx.x % WARP;
+    float own_LSE[EACH], own_D[EACH]; /* all are asked for before the first is waited for */
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int query = i * WARP + lane;
+        own_LSE[i] = query < inside ? LSE_from[query] : -CUDART_INF_F;
+        own_D[i] = query < inside ? D_from[query] : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int query = i * WARP + lane;
+        if (query < Config::Br) {
+            LSE[query] = own_LSE[i] == -CUDART_INF_F ? CUDART_INF_F : own_LSE[i] * LOG2_E;
+            D[query] = own_D[i];
+        }
     }
 }
 
@@ -75,8 +87,8 @@ static __device__ __forceinline__ void load_keys(struct shared_tiles<Config> *sh
     load_panels<Bc, Config::HEAD_DIM>(shared->V, &problem.V, own.key0, own.kv_head, full);
 }
 
-/* Brings a tile of queries, by a warp: all lanes bring numbers, and arrive; one of them requests
- * the tiles. */
+/* Brings a tile of queries, by a warp: one lane requests the tiles, which take longest, and all
+ * bring numbers, and arrive. */
 template <class Config>
 static __device__ __forceinline__ void produce_queries(struct shared_tiles<Config> *shared,
                                                        const struct backward_problem &problem,
@@ -86,16 +98,15 @@ static __device__ __forceinline__ void produce_queries(struct shared_tiles<Confi
     const size_t query = (size_t)head * call.seq_q + row0;
     /* on a new barrier the phase before the first counts as over: new places are empty */
     mbarrier_wait(&shared->empty[at.stage], at.phase ^ 1);
-    load_numbers<Config>(shared->LSE[at.stage], shared->D[at.stage], call.LSE + query,
-                         problem.D + query, call.seq_q - row0);
     if (threadIdx.x % WARP == 0) {
         load_queries<Config>(shared->Q[at.stage], &problem.Q, row0, head,
                              &shared->Q_full[at.stage]);
         load_queries<Config>(shared->dO[at.stage], &problem.dO, row0, head,
                              &shared->dO_full[at.stage]);
-    } else {
-        mbarrier_arrive(&shared->Q_full[at.stage]);
     }
+    load_numbers<Config>(shared->LSE[at.stage], shared->D[at.stage], call.LSE + query,
+                         problem.D + query, call.seq_q - row0);
+    mbarrier_arrive(&shared->Q_full[at.stage]);
     advance<STAGES>(at);
 }
 
@@ -123,7 +134,7 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
 {
     mbarrier_init(&shared->keys_full, 1);
     for (int stage = 0; stage < STAGES; stage++) {
-        mbarrier_init(&shared->Q_full[stage], WARP);
+        mbarrier_init(&shared->Q_full[stage], WARP + 1); /* numbers, and Q */
         mbarrier_init(&shared->dO_full[stage], 1);
         mbarrier_init(&shared->empty[stage], WARPGROUP * CONSUMERS);
     }
