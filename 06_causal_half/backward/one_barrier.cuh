@@ -37,7 +37,8 @@ static __device__ __forceinline__ void put_dQ(struct consumer<Config> &c, float 
 
 /* Adds what a tile of queries gives to dK and dV, and puts its dQ where `part` is. Where dPᵀ and dQ
  * have as many floats, at HEAD_DIM 128, both are made in `kept`, from tile to tile the same
- * registers: so Sᵀ of the next tile, which has others, need not wait until dQ is on its way. */
+ * registers: so Sᵀ of the next tile, which has others, need not wait until dQ is on its way. At 80
+ * queries no register is left for the lane's number, and it is read when it is needed. */
 template <class Config, bool CAUSAL, bool MASKED>
 static __device__ __forceinline__ void multiply_and_add(struct consumer<Config> &c,
                                                         float (&kept)[Config::Br / 2], float *part,
@@ -71,7 +72,7 @@ static __device__ __forceinline__ void multiply_and_add(struct consumer<Config> 
     wgmma_hold(c.dV);
     wgmma_hold(P);
     wgmma_hold(dQ);
-    put_dQ(c, sums, dQ);
+    put_dQ(c, Config::TURNED ? part + 4 * volatile_lane() : sums, dQ);
     wgmma_wait<0>(); /* dK has this tile, too */
     wgmma_hold(c.dK);
     wgmma_hold(packed);
