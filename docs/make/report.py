@@ -33,7 +33,7 @@ STEPS = {
     "05_flash_v2": ([("head_dim 64, full", r".* N\d+ d\d+$", "TFLOP/s"), ("one query, 131072 keys", r".* 1x", "GB/s"),
                      ("gradients, head_dim 64, full", r".* backward$", "TFLOP/s")],
                     "B4 H32 N4096 d64", FP32_PEAK),
-    "06_causal_half": ([(f"{of}head_dim {dim}, {mask}{name}", f".* d{dim} {mask}{passed}{suffix}$", "TFLOP/s")
+    "06_causal_half": ([(f"{of}head_dim {dim}, {mask}{name}", rf"N\d+ d{dim} {mask}{passed}{suffix}$", "TFLOP/s")
                         for of, passed in (("", ""), ("gradients, ", " backward"))
                         for name, suffix in (("", ""), (", bfloat16", " bf16")) for dim in (64, 128)
                         for mask in ("causal", "full")]
