@@ -32,7 +32,7 @@ static inline bool small_async_tiles(int head_dim, const struct device_limits *d
 
 /* Of backward_persistent, where sequences are so long that it pays: with a mask later, since more
  * of a tall tile's scores lie beyond it. */
-enum { BACKWARD_TALL_QUERIES = 80, BACKWARD_TALL_FROM = 4096, BACKWARD_TALL_FROM_CAUSAL = 16384 };
+enum { BACKWARD_TALL_QUERIES = 80, BACKWARD_TALL_FROM = 4096, BACKWARD_TALL_FROM_CAUSAL = 8192 };
 
 static inline bool backward_has_tall_tiles(const struct attention_backward *call)
 {

@@ -38,8 +38,8 @@ TEST(shapes, heads_that_wait_for_a_place)
  * half, or some. No edge of the row: grading has not the memory for so many queries. */
 TEST(shapes, tall_tiles_with_a_mask)
 {
-    static const struct size size[] = {{1, 1, 1, 16400, 300, 72, true, TENSOR_F16},
-                                       {1, 1, 1, 16384, 224, 128, true, TENSOR_BF16}};
+    static const struct size size[] = {{1, 1, 1, 8200, 300, 72, true, TENSOR_F16},
+                                       {1, 1, 1, 8192, 224, 128, true, TENSOR_BF16}};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
         ladder_check(PROBLEM, kernels(), SIZES(size[i]), INPUTS_NORMAL, 922 + i, 0);
 }
