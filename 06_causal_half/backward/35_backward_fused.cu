@@ -27,8 +27,8 @@
  * 48 KB more, a piece a keeper. Where sequences are short all jobs take as long as all products, so
  * the keepers' time is what counts.
  *
- * Where backward_persistent has tiles of 80 queries there is no room for the keepers' pieces, and
- * this rung is backward_persistent: sequences are so long there that the other kernels take little.
+ * Where backward_persistent has tiles of 80 queries this rung is backward_persistent: sequences are
+ * so long there that the other kernels take little, and there is no room for the keepers' pieces.
  *
  * Source: Osama et al., Stream-K (arXiv:2301.03598), where the last to finish stores a tile;
  * semaphores of dQ in github.com/Dao-AILab/flash-attention, "deterministic".
