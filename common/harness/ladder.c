@@ -67,15 +67,30 @@ const struct problem *step_problem_after(const struct step *step, const struct p
     return NULL;
 }
 
-const struct problem *step_problem_of_kernel(const struct step *step, const char *name)
+/* Returns the first kernel that has the name, or had it where that counts, too. */
+static const struct kernel *find(const struct step *step, const char *name, bool or_had,
+                                 const struct problem **problem)
 {
     for (const struct ladder *ladder = step->ladders; ladder->name; ladder++) {
         const struct kernel *kernel;
-        for (size_t i = 0; (kernel = problem_kernel(ladder->problem, ladder->rows, i))->name; i++)
-            if (strcmp(kernel->name, name) == 0 || kernel_was(kernel, name))
-                return ladder->problem;
+        *problem = ladder->problem;
+        for (size_t i = 0; (kernel = problem_kernel(*problem, ladder->rows, i))->name; i++)
+            if (strcmp(kernel->name, name) == 0 || (or_had && kernel_was(kernel, name)))
+                return kernel;
     }
     return NULL;
+}
+
+const struct kernel *step_kernel(const struct step *step, const char *name,
+                                 const struct problem **problem)
+{
+    return find(step, name, false, problem);
+}
+
+const struct problem *step_problem_of_kernel(const struct step *step, const char *name)
+{
+    const struct problem *problem;
+    return find(step, name, true, &problem) ? problem : NULL;
 }
 
 const struct problem *step_problem_of_ladder(const struct step *step, const char *name)

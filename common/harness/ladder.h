@@ -35,6 +35,11 @@ const void *step_rows(const struct step *step, const struct problem *problem);
  */
 const struct problem *step_problem_after(const struct step *step, const struct problem *problem);
 
+/* Returns the kernel that has this name now, and its problem; null where the step has none. Its row
+ * is the ladder's own, which does not know its ladder. */
+const struct kernel *step_kernel(const struct step *step, const char *name,
+                                 const struct problem **problem);
+
 /* Returns the problem whose kernel has, or had, this name, or of the ladder with this name; null
  * where the step has none. */
 const struct problem *step_problem_of_kernel(const struct step *step, const char *name);

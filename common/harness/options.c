@@ -167,13 +167,13 @@ static error_t select_inputs(struct request *request, const char *name)
 static error_t select_cases(struct request *request, const char *name)
 {
     char names[MAX_ARGUMENT_NAMES] = "";
-    for (int level = 0; level < CASE_LEVELS; level++) {
-        if (strcmp(case_level_names[level], name) == 0) {
-            request->cases = level;
-            return 0;
-        }
-        append_name(names, case_level_names[level]);
+    enum case_level found;
+    if (case_level_find(name, &found)) {
+        request->cases = found;
+        return 0;
     }
+    for (int level = 0; level < CASE_LEVELS; level++)
+        append_name(names, case_level_names[level]);
     return complain(request, "--cases is '%s'; it must be one of %s", name, names);
 }
 

@@ -12,7 +12,6 @@
 #include "harness/report.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define DECLARED(name) extern const struct step name;
 EACH_STEP(DECLARED)
@@ -22,17 +21,11 @@ static const struct step *const steps[] = {EACH_STEP(NAMED)};
 /* Returns false where the step has no such kernel, or a case cannot be read. */
 static bool print_cases(const struct step *step, const char *name, const char *level)
 {
-    const struct problem *const problem = step_problem_of_kernel(step, name);
+    const struct problem *problem;
+    const struct kernel *const kernel = step_kernel(step, name, &problem);
     enum case_level wanted;
-    if (!problem || !case_level_find(level, &wanted))
+    if (!kernel || !case_level_find(level, &wanted))
         return false;
-    const void *const rows = step_rows(step, problem);
-    const struct kernel *kernel;
-    size_t index = 0;
-    while ((kernel = problem_kernel(problem, rows, index))->name && strcmp(kernel->name, name) != 0)
-        index++;
-    if (!kernel->name)
-        return false; /* the name is one that a kernel had */
     struct case_walk walk;
     struct test_case one;
     for (cases_begin(&walk, problem, kernel, wanted, 1); cases_next(&walk, &one);)

@@ -433,21 +433,16 @@ static void list_cases(const char *text)
 static void choose_kernel(const char *name)
 {
     now.kernel = NULL;
+    const struct problem *problem;
     for (size_t s = 0; s < sizeof steps / sizeof *steps && !now.kernel; s++)
-        for (const struct ladder *ladder = steps[s]->ladders; ladder->name; ladder++) {
-            const struct kernel *kernel;
-            for (size_t i = 0; (kernel = problem_kernel(ladder->problem, ladder->rows, i))->name;
-                 i++)
-                if (strcmp(kernel->name, name) == 0) {
-                    now.kernel = kernel;
-                    now.problem = *ladder->problem;
-                    now.problem.run = ask;
-                }
-        }
-    if (now.kernel)
-        printf("{\"verdict\": \"pass\"}\n");
-    else
+        now.kernel = step_kernel(steps[s], name, &problem);
+    if (!now.kernel) {
         complain("no such kernel");
+        return;
+    }
+    now.problem = *problem;
+    now.problem.run = ask;
+    printf("{\"verdict\": \"pass\"}\n");
 }
 
 int main(int argc, char **argv)

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -27,20 +26,6 @@ const struct problem lab_attention_backward = {.row_bytes =
                                                    sizeof(struct attention_backward_kernel),
                                                .run = attention_backward_run_sizes,
                                                .workspace = attention_backward_workspace};
-
-/* Returns the row of this name, and its problem; null when there is none. */
-static const struct kernel *find(const struct step *step, const char *name,
-                                 const struct problem **problem)
-{
-    for (const struct ladder *ladder = step->ladders; ladder->name; ladder++) {
-        const struct kernel *kernel;
-        *problem = ladder->problem;
-        for (size_t i = 0; (kernel = problem_kernel(*problem, ladder->rows, i))->name; i++)
-            if (strcmp(kernel->name, name) == 0)
-                return kernel;
-    }
-    return NULL;
-}
 
 /* ---------------------------------------------------------------------------------------------- */
 /* One request */
@@ -211,7 +196,7 @@ int runner_main(const struct step *step)
         (*each)();
     if (write(STDIN_FILENO, "", 1) != 1 || !receive(&run.request, sizeof run.request) ||
         run.request.magic != LAB_MAGIC || run.request.total < sizeof run.request ||
-        !(run.kernel = find(step, run.request.kernel, &run.problem)))
+        !(run.kernel = step_kernel(step, run.request.kernel, &run.problem)))
         return 2;
     const size_t total = run.request.total;
     char *file = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

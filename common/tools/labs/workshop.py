@@ -21,9 +21,9 @@ from source import LADDERS
 ROOT = handout.ROOT
 PROBLEMS = ("matmul", "softmax", "attention", "attention_backward")
 COMMON = (*(f"problems/{name}" for name in PROBLEMS),
-          *(f"harness/{name}" for name in ("refusal", "problem", "inputs", "check", "tensor_map", "stopwatch")))
+          *(f"harness/{name}" for name in ("refusal", "problem", "ladder", "inputs", "check", "tensor_map", "stopwatch")))
 # The judge also has these, and the rows of all steps. What would launch their kernels stays unresolved.
-JUDGING = tuple(f"harness/{name}" for name in ("ladder", "cases", "claims", "trial", "device_buffer", "explain"))
+JUDGING = tuple(f"harness/{name}" for name in ("cases", "claims", "trial", "device_buffer", "explain"))
 ANSWERED = ("backend_counters", "backend_report")  # by the student's process
 # A runner knows a problem by this name.
 SLIM = [f"-D{name}_problem=lab_{name}" for name in PROBLEMS]
