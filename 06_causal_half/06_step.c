@@ -870,14 +870,16 @@ static struct cost backward_in_order_cost(const struct attention_backward *call)
 
 /* More tiles of keys than the CPU backend has multiprocessors. Of the first 64 queries none sees
  * the second warpgroup's keys, or some do, or there are no such keys; behind the last queries come
- * the first, or there is one tile of them. Tiles of 80 queries are whole, or ragged. */
+ * the first, or there is one tile of them. Tiles of 80 queries are whole, or ragged, with a mask,
+ * too. */
 #define PERSISTENT_EDGES                                                                           \
     BLOCK_KEYS_EDGES                                                                               \
     ";--heads 5,9,10,9,5,5 --kv-heads 5,9,5,9,5,5 --seq-q 200,256,200,64,300,200 "                 \
     "--seq-kv 250,128,150,100,400,400 --head-dim 72,128,72,128,40,72 "                             \
     "--type f16,bf16,bf16,f16,bf16,f16 --causal 1,1,1,1,0,0"                                       \
     ";--heads 2 --kv-heads 1,2 --seq-q 4180,4160 --seq-kv 140,40 --head-dim 72,128 "               \
-    "--type bf16,f16"
+    "--type bf16,f16"                                                                              \
+    ";--heads 1 --seq-q 8240,8192 --seq-kv 300,272 --head-dim 72,128 --type f16,bf16 --causal 1,1"
 
 /* More heads than have a place, too, alone and in groups; the last piece has padding alone. */
 #define FUSED_EDGES                                                                                \

@@ -34,16 +34,6 @@ TEST(shapes, heads_that_wait_for_a_place)
         ladder_check(PROBLEM, kernels(), SIZES(size[i]), INPUTS_NORMAL, 921 + i, 0);
 }
 
-/* Where tiles of 80 queries have a mask: the first tile of a block's keys sees none of their second
- * half, or some. No edge of the row: grading has not the memory for so many queries. */
-TEST(shapes, tall_tiles_with_a_mask)
-{
-    static const struct size size[] = {{1, 1, 1, 8200, 300, 72, true, TENSOR_F16},
-                                       {1, 1, 1, 8192, 224, 128, true, TENSOR_BF16}};
-    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
-        ladder_check(PROBLEM, kernels(), SIZES(size[i]), INPUTS_NORMAL, 922 + i, 0);
-}
-
 CALL_TEST(contract, nan_gradients,
           check_nan_gradients(kernels(), (struct size){1, 2, 1, 37, 70, 24, false, TENSOR_BF16}))
 CALL_TEST(contract, refused_backward_pointers,
