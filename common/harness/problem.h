@@ -90,8 +90,8 @@ struct kernel {
     const char *architecture;
     /* On an older device the kernel runs an earlier one of its ladder instead. */
     bool falls_back;
-    /* The kernel polls until its turn comes, so its number of atomics depends on what else runs on
-     * the machine. */
+    /* The kernel polls until its turn comes, so its numbers of atomics and of accesses to shared
+     * memory depend on what else runs on the machine. */
     bool polls;
     /* The kernel adds to global memory by atomics, for which a subnormal number is 0 on a GPU. */
     bool flushes_subnormals;

@@ -178,11 +178,15 @@ def title_of(counter):
     return COUNTERS.get(counter, counter.replace("_", " "))
 
 
+# What depends on how long a kernel waits, where it polls.
+POLLED = ("shared wavefronts", "× ideal", "atomics")
+
+
 def counts_of(row, polls):
     """What is counted of a kernel, by its names in the terminal too (common/harness/report.c); {} for one that was not run."""
     if "global_loads" not in row:
         return {}
-    return {
+    counted = {
         "loads": row["global_loads"],
         "stores": row["global_stores"],
         "bytes": row["global_load_bytes"] + row["global_store_bytes"],
@@ -190,8 +194,9 @@ def counts_of(row, polls):
         "shared wavefronts": row["shared_wavefronts"],
         "× ideal": ratio(row["shared_wavefronts"], row["shared_wavefronts_ideal"]),
         "barriers": row["barriers"],
-        "atomics": None if polls else row["atomics"],
+        "atomics": row["atomics"],
     }
+    return {name: count for name, count in counted.items() if not (polls and name in POLLED)}
 
 
 def size_arguments(step, other):
