@@ -798,7 +798,7 @@ def test_speed():
     later = in_launcher("static int calls; if (calls++ > 8) return cudaSuccess;")
     wrong = GOOD.replace(LAUNCH, LAUNCH.replace("M, N, K)", "M, N, ++calls > 8 ? K - 1 : K)")).replace("static const int TILE", "static int calls;\nstatic const int TILE")
     with tempfile.TemporaryDirectory() as name:
-        for number, (text, points, words) in enumerate(((GOOD, 2, "ratio"), (slowed(500), 0, "ratio 0."), (later, 0, "left its outputs unwritten"),
+        for number, (text, points, words) in enumerate(((GOOD, 2, "ratio"), (slowed(1500), 0, "ratio 0."), (later, 0, "left its outputs unwritten"),
                                                         (wrong, 0, "an output is wrong"))):
             folder = submit(pathlib.Path(name) / f"student {number}", text)
             grading = grade.Grading("01", folder, "speed", "coalesced")
